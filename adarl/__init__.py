@@ -1,0 +1,3 @@
+"""adarl: Reinforce-Ada, adaptive sampling for reinforcement-learning post-training of language models."""
+
+__version__ = "0.1.0"
