@@ -1,0 +1,201 @@
+"""Groups of all ranks -> packed microbatches of this rank.
+
+Sequences (prompt + response) lie back to back in rows; position ids restart at each sequence, which
+is how transformers builds block-diagonal attention. Every rank computes the same deterministic
+partition and keeps its part, with the same number of microbatches everywhere, because ZeRO-3 hangs
+otherwise.
+
+Shape suffixes: R rows of a microbatch, W width of a row, L trained tokens of a microbatch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adarl.types import Group
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSequence:
+    """One kept sample as compact arrays: what ranks exchange and the learner needs."""
+
+    group: int  # position of the prompt in the step, over all ranks
+    prompt_ids: np.ndarray  # int32
+    response_ids: np.ndarray  # int32, the trained tokens
+    engine_logprobs: np.ndarray  # float32, one a response token
+    advantage: float
+
+    @property
+    def length(self) -> int:
+        return len(self.prompt_ids) + len(self.response_ids)
+
+
+def train_sequences(group: Group, position: int) -> list[TrainSequence]:
+    """The samples of a group as arrays; samples without a token are left out: nothing to train on."""
+    prompt_ids = np.asarray(group.prompt.token_ids, np.int32)
+    return [
+        TrainSequence(
+            position,
+            prompt_ids,
+            np.asarray(scored.sample.token_ids, np.int32),
+            np.asarray(scored.sample.engine_logprobs, np.float32),
+            advantage,
+        )
+        for scored, advantage in zip(group.samples, group.advantages, strict=True)
+        if scored.sample.token_ids
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatch:
+    """One forward and backward pass of one rank."""
+
+    input_ids_RW: Tensor
+    position_ids_RW: Tensor
+    loss_positions_L: Tensor  # index into the R * W hidden states: the one that predicts the token
+    targets_L: Tensor
+    advantages_L: Tensor
+    engine_logprobs_L: Tensor
+    loss_mask_L: Tensor  # 1 where trained; 0 only in the stand-in of a rank that has no sequence left
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBatch:
+    """The microbatches of one optimizer step on this rank."""
+
+    microbatches: tuple[Microbatch, ...]
+    num_loss_tokens: int  # over all ranks: the denominator of the token mean
+    num_sequences: int  # over all ranks
+
+
+def split_updates(sequences: Sequence[TrainSequence], num_updates: int) -> list[list[TrainSequence]]:
+    """Cut a step into at most `num_updates` parts of whole groups, in the order of the prompts."""
+    groups: dict[int, list[TrainSequence]] = {}
+    for sequence in sorted(sequences, key=lambda s: s.group):
+        groups.setdefault(sequence.group, []).append(sequence)
+    parts = min(num_updates, len(groups))
+    chunks = np.array_split(np.arange(len(groups)), parts) if parts else []
+    ordered = list(groups.values())
+    return [[s for i in chunk for s in ordered[i]] for chunk in chunks]
+
+
+def flops(length: int, hidden_size: int) -> float:
+    """Cost of a sequence relative to one token without attention: l + l^2 / (6 h).
+
+    A token costs about 24 h^2 multiplications a layer in the linear maps and 4 l h in attention.
+    """
+    return length + length * length / (6.0 * hidden_size)
+
+
+def balance(costs: Sequence[float], sizes: Sequence[int], bins: int, capacity: int) -> list[list[int]] | None:
+    """Longest first into the cheapest bin that still has room; None where something does not fit.
+
+    Deterministic: ties go to the lower index. An item larger than the capacity travels alone.
+    """
+    contents: list[list[int]] = [[] for _ in range(bins)]
+    cost = [0.0] * bins
+    size = [0] * bins
+    for item in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
+        room = [b for b in range(bins) if not contents[b] or size[b] + sizes[item] <= capacity]
+        if not room:
+            return None
+        b = min(room, key=lambda b: (cost[b], b))
+        contents[b].append(item)
+        cost[b] += costs[item]
+        size[b] += sizes[item]
+    return contents
+
+
+def partition(
+    lengths: Sequence[int], world_size: int, max_tokens: int, row_tokens: int, hidden_size: int
+) -> list[list[list[list[int]]]]:
+    """Sequence indices by rank, microbatch and row.
+
+    Args:
+        lengths: tokens of each sequence.
+        max_tokens: bound on R * W of a microbatch; a longer sequence travels alone.
+        row_tokens: least width of a row. 0: rows as wide as the longest sequence, right where attention
+            costs R * W^2 (sdpa with a mask); max_tokens: one row, right for varlen kernels.
+    """
+    costs = [flops(length, hidden_size) for length in lengths]
+    width = max(max(lengths), row_tokens)
+    num_rows = max(1, -(-sum(lengths) // width))
+    while (rows := balance(costs, lengths, num_rows, width)) is None:
+        num_rows += 1 + num_rows // 32  # a few per cent at a time: large batches take few tries
+    rows = [row for row in rows if row]
+    rows_per_microbatch = max(1, max_tokens // width)
+    bins = -(-len(rows) // (world_size * rows_per_microbatch)) * world_size
+    row_costs = [sum(costs[i] for i in row) for row in rows]
+    # Fewer rows than ranks: spread the sequences themselves, so that no rank stands idle for nothing.
+    if len(rows) < bins <= len(lengths):
+        rows = balance(costs, lengths, bins, width) or rows
+        row_costs = [sum(costs[i] for i in row) for row in rows]
+    filled = balance(row_costs, [1] * len(rows), bins, rows_per_microbatch)
+    assert filled is not None, "bins were counted to hold all rows"
+    order = sorted(range(bins), key=lambda b: (-sum(row_costs[r] for r in filled[b]), b))
+    microbatches = [[rows[r] for r in sorted(filled[b])] for b in order]
+    return [microbatches[rank::world_size] for rank in range(world_size)]
+
+
+def pack(
+    sequences: Sequence[TrainSequence],
+    *,
+    world_size: int,
+    rank: int,
+    max_tokens: int,
+    row_tokens: int,
+    hidden_size: int,
+) -> UpdateBatch:
+    """The microbatches of this rank for one update over all ranks' sequences."""
+    parts = partition([s.length for s in sequences], world_size, max_tokens, row_tokens, hidden_size)
+    microbatches = tuple(_microbatch([[sequences[i] for i in row] for row in rows]) for rows in parts[rank])
+    num_loss_tokens = sum(len(s.response_ids) for s in sequences)
+    return UpdateBatch(microbatches, num_loss_tokens, len(sequences))
+
+
+def _microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
+    if not rows:
+        return _stand_in()
+    width = max(sum(s.length for s in row) for row in rows)
+    input_ids = np.zeros((len(rows), width), np.int64)
+    # Padding at a row's end is a sequence of its own (positions restart at 0); nothing looks at it.
+    position_ids = np.zeros((len(rows), width), np.int64)
+    positions, targets, advantages, logprobs = [], [], [], []
+    for r, row in enumerate(rows):
+        start = 0
+        for s in row:
+            end, first = start + s.length, start + len(s.prompt_ids)
+            input_ids[r, start:first], input_ids[r, first:end] = s.prompt_ids, s.response_ids
+            position_ids[r, start:end] = np.arange(s.length)
+            positions.append(np.arange(first - 1, end - 1) + r * width)
+            targets.append(s.response_ids)
+            advantages.append(np.full(len(s.response_ids), s.advantage, np.float32))
+            logprobs.append(s.engine_logprobs)
+            start = end
+        position_ids[r, start:] = np.arange(width - start)
+    return Microbatch(
+        input_ids_RW=torch.from_numpy(input_ids),
+        position_ids_RW=torch.from_numpy(position_ids),
+        loss_positions_L=torch.from_numpy(np.concatenate(positions)),
+        targets_L=torch.from_numpy(np.concatenate(targets).astype(np.int64)),
+        advantages_L=torch.from_numpy(np.concatenate(advantages)),
+        engine_logprobs_L=torch.from_numpy(np.concatenate(logprobs)),
+        loss_mask_L=torch.ones(sum(map(len, targets))),
+    )
+
+
+def _stand_in() -> Microbatch:
+    """Two tokens with a zero mask: keeps a rank without sequences in step with the others."""
+    zero = torch.zeros(1)
+    return Microbatch(
+        input_ids_RW=torch.zeros((1, 2), dtype=torch.int64),
+        position_ids_RW=torch.arange(2).unsqueeze(0),
+        loss_positions_L=torch.zeros(1, dtype=torch.int64),
+        targets_L=torch.zeros(1, dtype=torch.int64),
+        advantages_L=zero,
+        engine_logprobs_L=zero,
+        loss_mask_L=zero,
+    )

@@ -1,0 +1,49 @@
+"""The `adarl` command."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adarl.config import load_recipe
+from adarl.errors import UserError
+from adarl.launch import deepspeed_command, num_local_devices
+from adarl.run_folder import choose_folder
+from adarl.train import main as train_here
+from adarl.train import print_error
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+RecipeArgument = Annotated[str, typer.Argument(metavar="RECIPE", help="a YAML file, for example recipes/tiny_cpu.yaml")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="keys of the recipe to change")]
+
+
+@app.command()
+def train(
+    recipe: RecipeArgument,
+    overrides: Overrides = None,
+    num_devices: Annotated[int | None, typer.Option(min=1, help="devices of this machine to use; default all")] = None,
+    hostfile: Annotated[str | None, typer.Option(help="DeepSpeed hostfile, for several nodes")] = None,
+) -> None:
+    """Train a recipe: in this process on one device, under the deepspeed launcher on several."""
+    changes = overrides or []
+    checked = load_recipe(recipe, changes)  # a mistake shows here, once, and not on every rank
+    devices = num_devices or num_local_devices()
+    if hostfile is not None and not Path(hostfile).is_file():
+        raise UserError(f"--hostfile {hostfile}: there is no such file; write lines of `host slots=8` into one")
+    if devices == 1 and hostfile is None:
+        raise typer.Exit(train_here([recipe, *changes]))
+    if checked.run.dir is None:  # one name for all ranks
+        changes = [*changes, f"run.dir={choose_folder(checked)}"]
+    raise typer.Exit(subprocess.run(deepspeed_command([recipe, *changes], devices, hostfile)).returncode)
+
+
+def main() -> None:
+    """Entry point: a mistake of the user's is a sentence and exit code 2."""
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        print_error(error)
+        sys.exit(2)

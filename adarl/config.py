@@ -1,0 +1,227 @@
+"""The recipe: what a run is, as a schema. Loading one touches no model and no heavy library.
+
+A recipe is a YAML file; it may name another by `extends:`, whose keys it overrides, and the command
+line overrides both with `section.key=value`. Unknown keys, wrong types and impossible values are errors
+of one sentence that names the key, the value and the fix.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from adarl.errors import UserError
+from adarl.verifier.settings import VerifierSettings
+
+
+class RecipeError(UserError):
+    """The recipe cannot be run as it stands."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class RunSettings(Section):
+    dir: str | None = Field(None, description="run directory; default runs/<recipe>-<time>")
+    seed: int = Field(0, ge=0, description="names every random draw of the run")
+    max_steps: Positive = Field(description="turns of the loop")
+    save_every: int = Field(0, ge=0, description="steps between checkpoints; 0: only at the end")
+    keep_last: Positive = Field(2, description="checkpoints kept")
+    resume: Literal["auto", "never"] = Field(
+        "auto", description="auto: go on from the newest whole checkpoint of run.dir, if there is one"
+    )
+
+
+class ModelSettings(Section):
+    path: str = Field(description="hub id, local folder or prepared:NAME/SUBPATH")
+    revision: str | None = None
+    architecture: dict[str, Any] | None = Field(
+        None, description="the model's config.json in short, so that `adarl check` can count without network"
+    )
+
+
+class DataSettings(Section):
+    path: str = Field(description="hub id, local file or folder, or prepared:NAME/SUBPATH")
+    split: str = "train"
+    id: str | None = Field("id", description="column of the ids; null: the row number")
+    problem: str = Field("problem", description="column of the problems")
+    answer: str = Field("answer", description="column of the gold answers")
+    prompts_per_step: Positive
+    max_prompt_tokens: Positive = 1024
+    system_prompt: str | None = None
+    prompt_suffix: str = ""
+    chat_template: str | None = Field(
+        None, description="Jinja template in place of the tokenizer's own; '{{ messages[-1].content }}' is plain text"
+    )
+
+
+class SamplingSettings(Section):
+    strategy: Literal["uniform", "positive_focused", "balanced"] = "balanced"
+    group_size: Annotated[int, Field(ge=2)] = Field(4, description="n of the paper: samples kept a prompt")
+    samples_per_round: Positive = Field(8, description="M of the paper")
+    num_rounds: Positive = Field(4, description="N of the paper")
+    temperature: float = Field(1.0, gt=0)
+    max_response_tokens: Positive
+
+    @model_validator(mode="after")
+    def _can_fill_a_group(self) -> "SamplingSettings":
+        if self.strategy != "uniform" and self.samples_per_round * self.num_rounds < self.group_size:
+            raise ValueError(
+                f"sampling.samples_per_round x sampling.num_rounds = {self.max_samples} is less than "
+                f"sampling.group_size = {self.group_size}: raise one of the first two"
+            )
+        return self
+
+    @property
+    def max_samples(self) -> int:
+        """Most samples that one prompt can take in a step."""
+        return self.group_size if self.strategy == "uniform" else self.samples_per_round * self.num_rounds
+
+
+class AlgorithmSettings(Section):
+    advantage: Literal["global_mean"] = "global_mean"
+    uniform_groups: Literal["drop", "keep"] = Field(
+        "drop", description="groups without signal: drop them, or keep their tokens in the mean's denominator"
+    )
+    updates_per_step: Positive = 1
+    clip_low: float = Field(0.2, ge=0, lt=1)
+    clip_high: float = Field(0.28, ge=0)
+    entropy_coefficient: float = Field(0.0, ge=0)
+
+
+class LearnerSettings(Section):
+    lr: float = Field(1e-6, gt=0)
+    warmup_steps: int = Field(10, ge=0, description="updates of linear warm-up")
+    weight_decay: float = Field(0.0, ge=0)
+    betas: tuple[float, float] = (0.9, 0.999)
+    max_grad_norm: float = Field(1.0, gt=0)
+    max_tokens_per_microbatch: Positive = 16384
+    zero_stage: Literal[0, 1, 2, 3] = 3
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    attention: Literal["sdpa", "flash_attention_2"] = "sdpa"
+    gradient_checkpointing: bool = False
+    offload_optimizer: Literal["none", "cpu"] = "none"
+    offload_parameters: Literal["none", "cpu"] = "none"
+    sync_bucket_mib: Positive = Field(256, description="bound on the gathered weights alive during a sync")
+    deepspeed: dict[str, Any] = Field({}, description="further keys of the DeepSpeed config, passed as they are")
+
+
+class EngineSettings(Section):
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    max_num_seqs: Positive = 256
+    kv_cache_gib: float | None = Field(None, gt=0, description="null: from gpu_memory_utilization (CUDA only)")
+    gpu_memory_utilization: Share = 0.5
+    enforce_eager: bool = False
+    seed_requests: bool = Field(True, description="one seed a request: the same pools in any schedule")
+    sleep: bool = Field(True, description="give device memory to the learner during updates (CUDA only)")
+    vllm: dict[str, Any] = Field({}, description="further arguments of vllm.LLM, passed as they are")
+
+
+class TrackingSettings(Section):
+    wandb: Literal["off", "offline", "online"] = "off"
+    project: str = "adarl"
+    samples_every: int = Field(10, ge=0, description="steps between dumps of all samples; 0: never")
+
+
+class Recipe(Section):
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    run: RunSettings
+    model: ModelSettings
+    data: DataSettings
+    sampling: SamplingSettings
+    algorithm: AlgorithmSettings = AlgorithmSettings()
+    learner: LearnerSettings = LearnerSettings()
+    engine: EngineSettings = EngineSettings()
+    verifier: VerifierSettings = VerifierSettings()
+    tracking: TrackingSettings = TrackingSettings()
+
+    @model_validator(mode="after")
+    def _updates_fit(self) -> "Recipe":
+        if self.algorithm.updates_per_step > self.data.prompts_per_step:
+            raise ValueError(
+                f"algorithm.updates_per_step = {self.algorithm.updates_per_step} is more than "
+                f"data.prompts_per_step = {self.data.prompts_per_step}: an update needs at least one group"
+            )
+        return self
+
+
+def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
+    """Read a recipe with its `extends:` chain and the command line's overrides.
+
+    Args:
+        path: the YAML file.
+        overrides: `section.key=value` strings; values are YAML.
+
+    Raises:
+        RecipeError: anything that is wrong with it, one sentence a problem.
+    """
+    config = _read(Path(path), seen=())
+    for override in overrides or []:
+        key, separator, _ = override.partition("=")
+        if not separator or not key or key.startswith("-"):
+            raise RecipeError(f"override {override!r} is not of the form section.key=value, for example run.seed=1")
+    try:
+        config = OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or []))
+        plain = OmegaConf.to_container(config, resolve=True)
+    except (OmegaConfBaseException, ValueError) as error:
+        raise RecipeError(f"{path}: {str(error).splitlines()[0]}") from error
+    assert isinstance(plain, dict)
+    plain.setdefault("name", Path(path).stem)
+    try:
+        return Recipe.model_validate(plain)
+    except ValidationError as error:
+        raise RecipeError("\n".join(f"{path}: {_sentence(e)}" for e in error.errors())) from None
+
+
+def _read(path: Path, seen: tuple[Path, ...]) -> DictConfig:
+    """One file merged over the one that it extends."""
+    if path.resolve() in seen:
+        raise RecipeError(f"{path}: `extends:` comes back to this file; break the circle")
+    try:
+        config = OmegaConf.load(path)
+    except FileNotFoundError:
+        raise RecipeError(f"{path}: there is no such recipe; see recipes/ for those that come with adarl") from None
+    except IsADirectoryError:
+        raise RecipeError(f"{path}: is a folder; name a YAML file in it") from None
+    except Exception as error:  # YAML's errors have no common base that OmegaConf keeps
+        raise RecipeError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(config, DictConfig):
+        raise RecipeError(f"{path}: a recipe is a mapping of sections, this is not")
+    base = config.pop("extends", None)
+    if base is None:
+        return config
+    merged = OmegaConf.merge(_read(path.parent / str(base), (*seen, path.resolve())), config)
+    assert isinstance(merged, DictConfig)
+    return merged
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """One pydantic error as a sentence that names the key, the value and the fix."""
+    key = ".".join(str(part) for part in error["loc"])
+    value, message = error["input"], error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(error["loc"][:-1])
+        close = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+        return f"unknown key {key}: {hint}"
+    if error["type"] == "missing":
+        return f"{key} is not set: every recipe needs it"
+    if error["type"] == "value_error":  # our own validators already say it all
+        return message
+    return f"{key} = {value!r}: {message[0].lower()}{message[1:]}"
+
+
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    model: Any = Recipe
+    for part in location:
+        model = model.model_fields[str(part)].annotation
+    return sorted(model.model_fields)

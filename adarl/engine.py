@@ -1,0 +1,149 @@
+"""The generation side: vLLM in the rank's own process, fed and drained between decoding steps.
+
+Calls of vLLM that were seen to work on CPU and CUDA, and why others were not taken, are in DESIGN.md.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine core in this process
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+
+import torch
+from vllm import LLM, SamplingParams
+from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
+from vllm.sampling_params import RequestOutputKind
+
+from adarl.config import EngineSettings
+from adarl.sampling import SampleRequest
+from adarl.types import Sample
+
+GIB = 1 << 30
+
+
+class VllmEngine:
+    """vLLM as a stream of rounds: submit requests at any time, poll one decoding step at a time.
+
+    Args:
+        model_path: local folder or hub id of the base model; later weights come by `load_weights`.
+        settings: the recipe's `engine:` section.
+        max_prompt_tokens, max_response_tokens: bounds of one sequence.
+        temperature: of sampling; the log-probabilities are those of softmax(logits / temperature).
+        seed: of vLLM itself; requests carry their own where `settings.seed_requests` says so.
+        distributed: the process group exists and the engine joins it (several ranks).
+    """
+
+    def __init__(
+        self,
+        model_path: str,
+        settings: EngineSettings,
+        *,
+        revision: str | None = None,
+        max_prompt_tokens: int,
+        max_response_tokens: int,
+        temperature: float,
+        seed: int,
+        distributed: bool,
+    ):
+        on_cuda = torch.cuda.is_available()
+        self._sleeps = settings.sleep and on_cuda  # sleep mode needs CUDA's virtual memory
+        self._seed_requests = settings.seed_requests
+        self._requests: dict[str, SampleRequest] = {}
+        self._params = SamplingParams(
+            temperature=temperature,
+            max_tokens=max_response_tokens,
+            logprobs=0,  # of the sampled token alone
+            flat_logprobs=True,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        memory: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_utilization}
+        if settings.kv_cache_gib is not None:
+            memory = {"kv_cache_memory_bytes": int(settings.kv_cache_gib * GIB)}
+        elif not on_cuda:
+            memory = {"kv_cache_memory_bytes": GIB}  # left to itself it takes most of the host's memory
+        self._llm = LLM(
+            model_path,
+            revision=revision,
+            dtype=settings.dtype,
+            seed=seed,
+            max_model_len=max_prompt_tokens + max_response_tokens,
+            max_num_seqs=settings.max_num_seqs,
+            enforce_eager=settings.enforce_eager or not on_cuda,
+            logprobs_mode="processed_logprobs",
+            enable_sleep_mode=self._sleeps,
+            generation_config="vllm",  # sampling follows the recipe, not defaults shipped with the model
+            distributed_executor_backend="external_launcher" if distributed else "uni",
+            **memory,
+            **settings.vllm,
+        )
+        self._core = self._llm.llm_engine
+
+    def submit(self, request: SampleRequest) -> None:
+        """Queue one round of one prompt."""
+        params = self._params.clone()
+        params.n = len(request.indices)
+        params.seed = request.seed if self._seed_requests else None
+        request_id = "/".join(map(str, request.key))
+        self._requests[request_id] = request
+        self._core.add_request(request_id, {"prompt_token_ids": list(request.prompt.token_ids)}, params)
+
+    def poll(self) -> list[tuple[SampleRequest, tuple[Sample, ...]]]:
+        """Decode one step; return the rounds that it completed. Does nothing when nothing is queued."""
+        if not self._requests:
+            return []
+        outputs = [output for output in self._core.step() if output.finished]
+        return [self._round(self._requests.pop(o.request_id), o.outputs) for o in outputs]
+
+    @property
+    def num_unfinished(self) -> int:
+        """Rounds that are queued or being decoded."""
+        return len(self._requests)
+
+    def sleep(self) -> None:
+        """Give the device memory of weights and KV cache to the learner; they are not kept."""
+        if self._sleeps:
+            self._llm.sleep(level=2)
+
+    def load_weights(self, weights: Iterator[tuple[str, Any]]) -> None:
+        """Take new weights in as they come, and forget what was computed with the old ones."""
+        if self._sleeps:
+            self._llm.wake_up(tags=["weights"])
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
+        self._llm.apply_model(_repack_tied_head)
+        if self._sleeps:
+            self._llm.wake_up(tags=["kv_cache"])
+        self._llm.reset_prefix_cache()
+
+    def shutdown(self) -> None:
+        """The last collective thing a rank does: vLLM destroys the default process group with it."""
+        self._core.engine_core.shutdown()
+
+    @staticmethod
+    def _round(request: SampleRequest, outputs: list[Any]) -> tuple[SampleRequest, tuple[Sample, ...]]:
+        samples = tuple(
+            Sample(
+                prompt_id=request.prompt.id,
+                round=request.round,
+                index=index,
+                text=output.text,
+                token_ids=tuple(output.token_ids),
+                engine_logprobs=tuple(output.logprobs.logprobs),
+                truncated=output.finish_reason == "length",
+            )
+            for index, output in zip(request.indices, outputs, strict=True)
+        )
+        return request, samples
+
+
+def _repack_tied_head(model: torch.nn.Module) -> None:
+    """Bring the output head up to date where it shares its weight with the input embedding.
+
+    On CPU vLLM multiplies by a packed copy of the weight. Reloading packs what it loads, and a tied head
+    is not loaded: without this it would go on with the base model's copy (seen in vLLM 0.32: the
+    engine-learner gap in float32 grew from 1e-6 to 7e-4 within four steps).
+    """
+    for module in model.modules():
+        if isinstance(module, ParallelLMHead):
+            module.quant_method.process_weights_after_loading(module)

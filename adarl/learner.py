@@ -1,0 +1,260 @@
+"""The training side: the policy under DeepSpeed ZeRO-3.
+
+Where the line to the libraries runs: DeepSpeed partitions parameters while they load, shards
+gradients and optimizer, clips, and writes the sharded checkpoint. accelerate starts the process
+group and places the process, prepares model and optimizer for DeepSpeed, seeds, gathers objects and
+numbers over the ranks, and saves and restores state with every random generator. What is ours: which
+microbatches there are, the loss over them, and when an update ends.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object, set_seed
+from deepspeed.runtime.zero import GatheredParameters
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from adarl.batch import Microbatch, TrainSequence, UpdateBatch, pack, split_updates, train_sequences
+from adarl.config import LearnerSettings
+from adarl.loss import LossSettings, policy_loss
+from adarl.policy import Policy
+from adarl.types import Group
+
+MIB = 1 << 20
+
+
+def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
+    """The recipe's `learner:` section as DeepSpeed reads it; `learner.deepspeed` has the last word."""
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,  # microbatches are ours: the loss carries its own denominator
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": settings.max_grad_norm,
+        "zero_optimization": {
+            "stage": settings.zero_stage,
+            "offload_optimizer": {"device": settings.offload_optimizer},
+            "offload_param": {"device": settings.offload_parameters},
+        },
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": settings.dtype == "bfloat16"},
+        "steps_per_print": 10**9,
+    }
+    return _merge(config, settings.deepspeed)
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def start_ranks(settings: LearnerSettings) -> Accelerator:
+    """Join the process group and place this process on its device; no model is loaded yet."""
+    plugin = DeepSpeedPlugin(hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3)
+    # Without the backend's name accelerate takes a machine without an accelerator for one without ranks.
+    group = InitProcessGroupKwargs(backend=None if torch.cuda.is_available() else "gloo")
+    # The schedule counts updates; left to accelerate it would count ranks x updates.
+    return Accelerator(deepspeed_plugin=plugin, kwargs_handlers=[group], step_scheduler_with_optimizer=False)
+
+
+class Learner:
+    """The policy, its optimizer and its counter.
+
+    Args:
+        accelerator: of `start_ranks`.
+        model_path: local folder or hub id.
+        settings: the recipe's `learner:` section.
+        loss: clip bounds and entropy coefficient.
+        updates_per_step: optimizer steps a turn of the loop; with one, old log-probabilities are the
+            current ones and no separate forward pass is made.
+        temperature: of sampling.
+        seed: of whatever randomness the libraries have.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        model_path: str,
+        settings: LearnerSettings,
+        loss: LossSettings,
+        *,
+        updates_per_step: int,
+        temperature: float,
+        seed: int,
+        revision: str | None = None,
+    ):
+        self._accelerator = accelerator
+        set_seed(seed)
+        self._settings, self._loss = settings, loss
+        self._updates_per_step = updates_per_step
+        self._model_path, self._revision = model_path, revision
+        self.policy_version = 0
+        # The plugin keeps transformers' HfDeepSpeedConfig alive: from_pretrained partitions while loading.
+        model = AutoModelForCausalLM.from_pretrained(
+            model_path, revision=revision, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+        )
+        if settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+        self._hidden_size = model.config.hidden_size
+        policy = Policy(model, temperature)
+        optimizer = torch.optim.AdamW(
+            policy.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
+        )
+        warmup = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda update: min(1.0, (update + 1) / max(1, settings.warmup_steps))
+        )
+        self._engine, _, self._scheduler = self._accelerator.prepare(policy, optimizer, warmup)
+        self._engine.train()
+
+    @property
+    def rank(self) -> int:
+        return self._accelerator.process_index
+
+    @property
+    def world_size(self) -> int:
+        return self._accelerator.num_processes
+
+    def gather(self, records: Sequence[Any]) -> list[Any]:
+        """The records of all ranks, on all ranks, in the order of the ranks."""
+        return list(gather_object(list(records)))
+
+    def update(self, groups: Sequence[Group], positions: Sequence[int]) -> dict[str, float]:
+        """Line 21 of Algorithm 1: train on the groups of all ranks.
+
+        Args:
+            groups: this rank's groups.
+            positions: of their prompts in the step, over all ranks.
+
+        Returns:
+            The step's means over updates and ranks, the same on every rank.
+        """
+        own = [s for g, p in zip(groups, positions, strict=True) for s in train_sequences(g, p)]
+        sequences: list[TrainSequence] = self.gather(own)
+        parts = split_updates(sequences, self._updates_per_step)
+        batches = [self._pack(part) for part in parts]
+        old = [None] if len(batches) == 1 else [self._old_logprobs(batch) for batch in batches]
+        rows = [self._one_update(batch, logprobs) for batch, logprobs in zip(batches, old, strict=True)]
+        metrics: dict[str, float] = {"update/updates": len(rows), "update/sequences": len(sequences)}
+        for key in rows[0] if rows else ():
+            metrics[key] = sum(row[key] for row in rows) / len(rows)
+        return metrics
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Gathered (name, tensor) pairs, a bucket at a time; names are those of the hub's checkpoint.
+
+        A tensor is whole only until the next one is asked for.
+        """
+        named = list(self._engine.module.model.named_parameters())
+        bound = self._settings.sync_bucket_mib * MIB
+        for bucket in _buckets(named, bound):
+            with GatheredParameters([p for _, p in bucket], modifier_rank=None):
+                yield from ((name, p.data) for name, p in bucket)
+
+    def save(self, folder: Path) -> None:
+        """Write sharded weights, optimizer, schedule and random generators; all ranks together."""
+        self._accelerator.save_state(str(folder))
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote, on as many ranks as wrote it."""
+        self._accelerator.load_state(str(folder))
+
+    def export(self, folder: Path) -> None:
+        """Write the policy as a Hugging Face model with its tokenizer; rank 0 writes, all ranks take part."""
+        module, state = self._engine.module.model, {}
+        for name, tensor in self.weights():
+            if self.rank == 0:
+                state[name] = tensor.detach().to("cpu", copy=True)
+        if self.rank == 0:
+            module.save_pretrained(folder, state_dict=state)
+            AutoTokenizer.from_pretrained(self._model_path, revision=self._revision).save_pretrained(folder)
+        self._accelerator.wait_for_everyone()
+
+    def barrier(self) -> None:
+        """Wait for every rank."""
+        self._accelerator.wait_for_everyone()
+
+    def _pack(self, sequences: Sequence[TrainSequence]) -> UpdateBatch:
+        max_tokens = self._settings.max_tokens_per_microbatch
+        varlen = self._settings.attention == "flash_attention_2"
+        return pack(
+            sequences,
+            world_size=self.world_size,
+            rank=self.rank,
+            max_tokens=max_tokens,
+            row_tokens=max_tokens if varlen else 0,
+            hidden_size=self._hidden_size,
+        )
+
+    @torch.no_grad()
+    def _old_logprobs(self, batch: UpdateBatch) -> list[Tensor]:
+        return [self._forward(m)[0] for m in batch.microbatches]
+
+    def _forward(self, m: Microbatch) -> tuple[Tensor, Tensor]:
+        device = self._accelerator.device
+        inputs = (m.input_ids_RW, m.position_ids_RW, m.loss_positions_L, m.targets_L)
+        logprobs_L, entropies_L = self._engine(*(t.to(device) for t in inputs))
+        return logprobs_L, entropies_L
+
+    def _one_update(self, batch: UpdateBatch, old_logprobs: list[Tensor] | None) -> dict[str, float]:
+        device = self._accelerator.device
+        lr = self._scheduler.get_last_lr()[0]
+        sums: dict[str, Tensor] = {}
+        for i, m in enumerate(batch.microbatches):
+            logprobs_L, entropies_L = self._forward(m)
+            mask_L = m.loss_mask_L.to(device)
+            loss, parts = policy_loss(
+                logprobs_L,
+                logprobs_L.detach() if old_logprobs is None else old_logprobs[i],
+                m.advantages_L.to(device),
+                entropies_L,
+                mask_L,
+                batch.num_loss_tokens,
+                self._loss,
+            )
+            gap_L = (logprobs_L.detach() if old_logprobs is None else old_logprobs[i]) - m.engine_logprobs_L.to(device)
+            parts["gap"] = (gap_L.abs() * mask_L).sum()
+            for key, value in parts.items():
+                sums[key] = sums.get(key, torch.zeros((), device=device)) + value.detach()
+            self._engine.set_gradient_accumulation_boundary(i == len(batch.microbatches) - 1)
+            # DeepSpeed averages gradients over the ranks; the shares of the loss are meant to add up.
+            self._engine.backward(loss * self.world_size)
+        self._engine.step()
+        grad_norm = self._engine.get_global_grad_norm()
+        self._scheduler.step()
+        self.policy_version += 1
+        total = self._accelerator.reduce(torch.stack(list(sums.values())).double(), "sum").tolist()
+        mean = {key: value / (1 if key == "loss" else batch.num_loss_tokens) for key, value in zip(sums, total, strict=True)}
+        return {
+            "update/loss": mean["loss"],
+            "update/grad_norm": float(grad_norm or 0.0),
+            "update/lr": lr,
+            "update/entropy": mean["entropy"],
+            "update/ratio": mean["ratio"],
+            "update/clipped_share": mean["clipped"],
+            "update/approx_kl": mean["approx_kl"],
+            "update/loss_tokens": batch.num_loss_tokens,
+            "update/microbatches": len(batch.microbatches),
+            "gap/mean_abs": mean["gap"],
+        }
+
+
+def _buckets(named: Sequence[tuple[str, Any]], bound: int) -> Iterator[list[tuple[str, Any]]]:
+    """Cut parameters into runs of at most `bound` bytes; a larger one is a bucket of its own."""
+    bucket: list[tuple[str, Any]] = []
+    size = 0
+    for name, parameter in named:
+        numel = getattr(parameter, "ds_numel", None) or parameter.numel()
+        nbytes = numel * parameter.element_size()
+        if bucket and size + nbytes > bound:
+            yield bucket
+            bucket, size = [], 0
+        bucket.append((name, parameter))
+        size += nbytes
+    if bucket:
+        yield bucket

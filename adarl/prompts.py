@@ -1,0 +1,172 @@
+"""Problems of a data set -> prompts as the model sees them, and the seeded, resumable stream of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from adarl.config import DataSettings
+from adarl.errors import UserError
+from adarl.seeds import derive_seed
+from adarl.types import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{% if not loop.last %}\n\n{% endif %}{% endfor %}"
+"""What a tokenizer without a chat template gets: the texts of the messages, nothing around them."""
+
+LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+
+
+class DataError(UserError):
+    """The data set cannot be used as it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One row of a data set."""
+
+    id: str
+    problem: str
+    answer: str
+
+
+def load_problems(path: str, settings: DataSettings) -> list[Problem]:
+    """Read a hub data set, a local file or a folder of files (JSONL, JSON, parquet, CSV).
+
+    Columns are named by the recipe; `a.b` names field b of the struct in column a.
+
+    Raises:
+        DataError: no such data, a missing column, an id that occurs twice, an empty problem or answer.
+    """
+    rows = _load_rows(path, settings.split)
+    problems = []
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        where = f"{path}, row {number}"
+        id_ = str(number) if settings.id is None else _text(_column(row, settings.id, "data.id", where))
+        problem = _text(_column(row, settings.problem, "data.problem", where))
+        answer = _text(_column(row, settings.answer, "data.answer", where))
+        if not problem.strip() or not answer.strip():
+            empty = settings.answer if problem.strip() else settings.problem
+            raise DataError(f"{where}: column {empty!r} is empty; drop the row: it could never be rewarded")
+        if id_ in seen:
+            raise DataError(f"{where}: id {id_!r} stands in row {seen[id_]} too; make ids unique or set data.id: null")
+        seen[id_] = number
+        problems.append(Problem(id_, problem, answer))
+    if not problems:
+        raise DataError(f"{path}: holds no problem")
+    return problems
+
+
+def _load_rows(path: str, split: str) -> Iterable[Mapping[str, Any]]:
+    import datasets
+
+    local = Path(path).expanduser()
+    if local.is_dir():
+        files = sorted(f for f in local.iterdir() if f.suffix in LOADERS)
+        suffixes = {f.suffix for f in files}
+        if len(suffixes) != 1:
+            raise DataError(f"{path}: a data folder holds files of one kind out of {', '.join(LOADERS)}")
+    elif local.is_file():
+        files, suffixes = [local], {local.suffix}
+        if local.suffix not in LOADERS:
+            raise DataError(f"{path}: cannot read {local.suffix!r} files; use one of {', '.join(LOADERS)}")
+    else:
+        return _load_hub(path, split)
+    try:
+        loader = LOADERS[suffixes.pop()]
+        return datasets.load_dataset(loader, data_files=[str(f) for f in files], split="train")
+    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
+        cause = error.__cause__ or error
+        raise DataError(f"{path}: not readable: {' '.join(str(cause).split())[:200]}") from error
+
+
+def _load_hub(path: str, split: str) -> Iterable[Mapping[str, Any]]:
+    import datasets
+
+    try:
+        return datasets.load_dataset(path, split=split)
+    except Exception as error:  # the hub client's errors have no common base
+        raise DataError(
+            f"{path}: neither a local file or folder nor a data set that the hub gives "
+            f"({type(error).__name__}); check data.path, or name a local folder of JSONL files"
+        ) from error
+
+
+def _column(row: Mapping[str, Any], name: str, key: str, where: str) -> Any:
+    value: Any = row
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            known = ", ".join(map(str, row))
+            raise DataError(f"{where}: no column {name!r}; set {key} to one of: {known}")
+        value = value[part]
+    return value
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def messages(problem: str, settings: DataSettings) -> list[dict[str, str]]:
+    """The conversation that asks a problem."""
+    system = [{"role": "system", "content": settings.system_prompt}] if settings.system_prompt else []
+    return [*system, {"role": "user", "content": problem + settings.prompt_suffix}]
+
+
+def render(problem: str, settings: DataSettings, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Token ids of the rendered conversation, ready for the model to answer."""
+    template = None if tokenizer.chat_template else PLAIN_TEMPLATE
+    text = tokenizer.apply_chat_template(
+        messages(problem, settings), chat_template=template, add_generation_prompt=True, tokenize=False
+    )
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def build_prompts(
+    problems: Sequence[Problem], settings: DataSettings, tokenizer: "PreTrainedTokenizerBase"
+) -> tuple[list[Prompt], int]:
+    """Render all problems; return the prompts that fit `max_prompt_tokens` and how many do not.
+
+    Raises:
+        DataError: fewer prompts fit than one step needs.
+    """
+    prompts = [Prompt(p.id, p.problem, p.answer, tuple(render(p.problem, settings, tokenizer))) for p in problems]
+    fitting = [p for p in prompts if len(p.token_ids) <= settings.max_prompt_tokens]
+    if len(fitting) < settings.prompts_per_step:
+        raise DataError(
+            f"{len(fitting)} of {len(prompts)} prompts fit data.max_prompt_tokens = {settings.max_prompt_tokens}, but "
+            f"data.prompts_per_step = {settings.prompts_per_step}: lower the second or bring more prompts"
+        )
+    return fitting, len(prompts) - len(fitting)
+
+
+class PromptStream:
+    """Prompts in an order that depends on the seed alone, epoch after epoch, each shuffled anew.
+
+    No prompt comes twice in one step: what is left of an epoch and too little for a step is passed over.
+    `position` counts the prompts that the stream has gone past; a stream made with it goes on from there.
+    """
+
+    def __init__(self, prompts: Sequence[Prompt], seed: int, position: int = 0):
+        self._prompts = prompts
+        self._seed = seed
+        self.position = position
+        self._epoch = -1
+        self._order: list[int] = []
+
+    def take(self, count: int) -> list[Prompt]:
+        """The next `count` prompts, all different."""
+        size = len(self._prompts)
+        if count > size:
+            raise ValueError(f"a step of {count} prompts needs as many in the data, there are {size}")
+        if size - self.position % size < count:
+            self.position += size - self.position % size
+        epoch, start = divmod(self.position, size)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, list(range(size))
+            Random(derive_seed("data", self._seed, epoch)).shuffle(self._order)
+        self.position += count
+        return [self._prompts[i] for i in self._order[start : start + count]]

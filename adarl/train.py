@@ -1,0 +1,271 @@
+"""Train: build the parts, turn the loop, save, resume. `deepspeed --module adarl.train RECIPE [key=value ...]`.
+
+Heavy libraries are imported inside the functions: what they read from the environment has to be set
+first, and this module is the `__main__` of a rank, which the verifier's workers must not drag along.
+"""
+
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adarl.advantages import global_mean
+from adarl.config import Recipe, RecipeError, SamplingSettings, load_recipe
+from adarl.errors import UserError
+from adarl.exit_conditions import balanced, positive_focused
+from adarl.launch import preload_libraries, prepare_environment
+from adarl.metrics import sampling_metrics
+from adarl.run_folder import choose_folder, dump_samples, open_folder
+from adarl.sampling import RoundSize, elimination, uniform
+from adarl.seeds import derive_seed
+from adarl.step import StepResult, StepSettings, Stopwatch, train_step
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from adarl.checkpoint import RunState
+    from adarl.engine import VllmEngine
+    from adarl.learner import Learner
+    from adarl.prompts import PromptStream
+    from adarl.tracker import Tracker
+    from adarl.types import Prompt
+    from adarl.verifier import Verifier
+
+
+def round_size(settings: SamplingSettings) -> RoundSize:
+    """The strategy that the recipe names."""
+    n, m, rounds = settings.group_size, settings.samples_per_round, settings.num_rounds
+    strategies: dict[str, Callable[[], RoundSize]] = {
+        "uniform": lambda: uniform(n),
+        "positive_focused": lambda: elimination(positive_focused(1), m, rounds),
+        "balanced": lambda: elimination(balanced(n // 2, n - n // 2), m, rounds),
+    }
+    return strategies[settings.strategy]()
+
+
+@dataclass(slots=True)
+class Trainer:
+    """The loop over steps with everything it turns."""
+
+    recipe: Recipe
+    folder: Path
+    state: "RunState"
+    stream: "PromptStream"
+    engine: "VllmEngine"
+    verifier: "Verifier"
+    learner: "Learner"
+    tracker: "Tracker | None"  # on rank 0
+
+    def run(self) -> None:
+        """From the state's step to `run.max_steps`, with checkpoints, and the exported model at the end."""
+        for step in range(self.state.step + 1, self.recipe.run.max_steps + 1):
+            self._turn(step)
+            every = self.recipe.run.save_every
+            if step == self.recipe.run.max_steps or (every and step % every == 0):
+                self._save()
+        self.learner.export(self.folder / "model")
+
+    def _turn(self, step: int) -> None:
+        watch = Stopwatch()
+        rank, world_size = self.learner.rank, self.learner.world_size
+        with watch("step"):
+            prompts = self.stream.take(self.recipe.data.prompts_per_step)
+            positions = range(rank, len(prompts), world_size)
+            result = train_step(
+                [prompts[i] for i in positions],
+                positions,
+                self.engine,
+                self.verifier,
+                self.learner,
+                _step_settings(self.recipe),
+                derive_seed("step", self.recipe.run.seed, step),
+                watch,
+            )
+        every = self.recipe.tracking.samples_every
+        if every and step % every == 0:
+            dump_samples(self.folder, step, rank, positions, result.pools, result.groups)
+        self.state = self.state.model_copy(
+            update={
+                "step": step,
+                "policy_version": self.learner.policy_version,
+                "data_position": self.stream.position,
+            }
+        )
+        self._report(step, result, watch)
+
+    def _report(self, step: int, result: StepResult, watch: Stopwatch) -> None:
+        stats = self.learner.gather(result.stats)
+        metrics = sampling_metrics(stats, self.recipe.sampling.group_size)
+        metrics |= result.update | {"policy_version": self.learner.policy_version}
+        metrics |= {f"time/{phase}": round(seconds, 4) for phase, seconds in watch.seconds.items()}
+        if self.tracker is not None:
+            self.tracker.log(step, metrics)
+
+    def _save(self) -> None:
+        from adarl import checkpoint
+
+        checkpoint.save(self.folder, self.learner, self.state, self.recipe.run.keep_last)
+
+
+def _step_settings(recipe: Recipe) -> StepSettings:
+    return StepSettings(
+        group_size=recipe.sampling.group_size,
+        round_size=round_size(recipe.sampling),
+        advantage=global_mean,
+        keep_uniform_groups=recipe.algorithm.uniform_groups == "keep",
+    )
+
+
+def train(recipe: Recipe) -> Path:
+    """Run a recipe on this process's rank, from the newest checkpoint of its folder if there is one.
+
+    Returns:
+        The run directory.
+
+    Raises:
+        RecipeError, DataError: something the user gave cannot be used; raised before any model loads.
+    """
+    prepare_environment()
+    _quiet_libraries()
+    from rich.console import Console
+
+    from adarl import checkpoint
+    from adarl.learner import start_ranks
+    from adarl.tracker import Tracker
+    from adarl.verifier import Verifier
+
+    accelerator = start_ranks(recipe.learner)
+    is_main = accelerator.process_index == 0
+    console = Console(soft_wrap=True, quiet=not is_main)
+    folder = _agree_on_folder(recipe)
+    found = checkpoint.find(folder) if recipe.run.resume == "auto" else []
+    state = checkpoint.load_state(found[-1]) if found else checkpoint.RunState()
+    if state.step >= recipe.run.max_steps:
+        console.print(f"adarl: the run in {folder} has its {recipe.run.max_steps} steps already")
+        return folder
+    with Verifier(recipe.verifier) as verifier:
+        model_path, stream = _model_and_prompts(recipe, state, console.print)
+        learner = _build_learner(recipe, model_path, accelerator)
+        engine = _build_engine(recipe, model_path, distributed=learner.world_size > 1)
+        if found:
+            learner.load(found[-1])
+            learner.policy_version = state.policy_version
+            engine.load_weights(learner.weights())
+            console.print(f"adarl: resuming after step {state.step} from {found[-1]}")
+        tracker = Tracker(folder, recipe, state.step, console) if is_main else None
+        console.print(f"adarl: run in {folder}, {learner.world_size} rank(s)")
+        Trainer(recipe, folder, state, stream, engine, verifier, learner, tracker).run()
+        if tracker is not None:
+            tracker.close()
+        engine.shutdown()
+    return folder
+
+
+def _agree_on_folder(recipe: Recipe) -> Path:
+    """Rank 0 chooses and opens the run directory; every rank gets it, or the error."""
+    from accelerate import PartialState
+    from accelerate.utils import broadcast_object_list
+
+    outcome: list[str | None] = [None, None]
+    if PartialState().is_main_process:
+        folder = choose_folder(recipe)
+        try:
+            open_folder(folder, recipe)
+            outcome = [str(folder), None]
+        except RecipeError as error:
+            outcome = [None, str(error)]
+    chosen, problem = broadcast_object_list(outcome)
+    if problem is not None:
+        raise RecipeError(problem)
+    return Path(chosen)
+
+
+def _model_and_prompts(recipe: Recipe, state: "RunState", say: Callable[[str], None]) -> tuple[str, "PromptStream"]:
+    from transformers import AutoTokenizer
+
+    from adarl.prepared import locate
+    from adarl.prompts import PromptStream, build_prompts, load_problems
+
+    model_path = locate(recipe.model.path)
+    tokenizer = AutoTokenizer.from_pretrained(model_path, revision=recipe.model.revision)
+    prompts, dropped = build_prompts(load_problems(locate(recipe.data.path), recipe.data), recipe.data, tokenizer)
+    note = f", {dropped} longer than data.max_prompt_tokens left out" if dropped else ""
+    say(f"adarl: {len(prompts)} prompts from {recipe.data.path}{note}")
+    return model_path, PromptStream(prompts, recipe.run.seed, state.data_position)
+
+
+def _build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":
+    from adarl.learner import Learner
+    from adarl.loss import LossSettings
+
+    algorithm = recipe.algorithm
+    return Learner(
+        accelerator,
+        model_path,
+        recipe.learner,
+        LossSettings(algorithm.clip_low, algorithm.clip_high, algorithm.entropy_coefficient),
+        updates_per_step=algorithm.updates_per_step,
+        temperature=recipe.sampling.temperature,
+        seed=derive_seed("learner", recipe.run.seed) % 2**32,
+        revision=recipe.model.revision,
+    )
+
+
+def _build_engine(recipe: Recipe, model_path: str, distributed: bool) -> "VllmEngine":
+    from adarl.engine import VllmEngine
+
+    return VllmEngine(
+        model_path,
+        recipe.engine,
+        revision=recipe.model.revision,
+        max_prompt_tokens=recipe.data.max_prompt_tokens,
+        max_response_tokens=recipe.sampling.max_response_tokens,
+        temperature=recipe.sampling.temperature,
+        seed=derive_seed("engine", recipe.run.seed) % 2**31,
+        distributed=distributed,
+    )
+
+
+def _quiet_libraries() -> None:
+    """Warnings of the libraries that a user can do nothing about; errors still show."""
+    for name in ("DeepSpeed", "vllm", "torch.distributed", "datasets"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module="torch|accelerate|deepspeed")
+
+
+def print_error(error: UserError) -> None:
+    """Once, however many ranks found it."""
+    if os.environ.get("RANK", "0") == "0":
+        for line in str(error).splitlines():
+            print(f"adarl: {line}", file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`python -m adarl.train RECIPE [key=value ...]`, as the deepspeed launcher runs it on every rank."""
+    given = sys.argv[1:] if arguments is None else arguments
+    given = [a for a in given if not a.startswith("--local_rank")]  # the launcher's; it sets LOCAL_RANK too
+    if not given or given[0].startswith("-"):
+        print("usage: [deepspeed [--hostfile H] --module] adarl.train RECIPE [key=value ...]", file=sys.stderr)
+        return 2
+    from adarl.report import summarise
+
+    preload_libraries()
+    try:
+        start = time.perf_counter()
+        folder = train(load_recipe(given[0], given[1:]))
+    except UserError as error:
+        print_error(error)
+        return 2
+    if os.environ["RANK"] == "0":
+        print(summarise(folder, time.perf_counter() - start), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
