@@ -56,6 +56,7 @@ class VllmEngine:
             max_tokens=max_response_tokens,
             logprobs=0,  # of the sampled token alone
             flat_logprobs=True,
+            detokenize=False,  # whole responses are decoded once, not token by token
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         memory: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_utilization}
@@ -63,7 +64,7 @@ class VllmEngine:
             memory = {"kv_cache_memory_bytes": int(settings.kv_cache_gib * GIB)}
         elif not on_cuda:
             memory = {"kv_cache_memory_bytes": GIB}  # left to itself it takes most of the host's memory
-        self._llm = LLM(
+        self.llm = LLM(
             model_path,
             revision=revision,
             dtype=settings.dtype,
@@ -73,12 +74,16 @@ class VllmEngine:
             enforce_eager=settings.enforce_eager or not on_cuda,
             logprobs_mode="processed_logprobs",
             enable_sleep_mode=self._sleeps,
+            # On CPU a seeded request whose prompt is cut in two fails ("CPU Generator does not use offset").
+            enable_chunked_prefill=on_cuda or not settings.seed_requests,
+            use_tqdm_on_load=False,
             generation_config="vllm",  # sampling follows the recipe, not defaults shipped with the model
             distributed_executor_backend="external_launcher" if distributed else "uni",
             **memory,
             **settings.vllm,
         )
-        self._core = self._llm.llm_engine
+        self._core = self.llm.llm_engine
+        self._tokenizer = self.llm.get_tokenizer()
 
     def submit(self, request: SampleRequest) -> None:
         """Queue one round of one prompt."""
@@ -104,35 +109,37 @@ class VllmEngine:
     def sleep(self) -> None:
         """Give the device memory of weights and KV cache to the learner; they are not kept."""
         if self._sleeps:
-            self._llm.sleep(level=2)
+            self.llm.sleep(level=2)
 
     def load_weights(self, weights: Iterator[tuple[str, Any]]) -> None:
         """Take new weights in as they come, and forget what was computed with the old ones."""
         if self._sleeps:
-            self._llm.wake_up(tags=["weights"])
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-        self._llm.apply_model(_repack_tied_head)
+            self.llm.wake_up(tags=["weights"])
+        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
+        self.llm.apply_model(_repack_tied_head)
         if self._sleeps:
-            self._llm.wake_up(tags=["kv_cache"])
-        self._llm.reset_prefix_cache()
+            self.llm.wake_up(tags=["kv_cache"])
+        self.llm.reset_prefix_cache()
 
     def shutdown(self) -> None:
         """The last collective thing a rank does: vLLM destroys the default process group with it."""
         self._core.engine_core.shutdown()
 
-    @staticmethod
-    def _round(request: SampleRequest, outputs: list[Any]) -> tuple[SampleRequest, tuple[Sample, ...]]:
+    def _round(self, request: SampleRequest, outputs: list[Any]) -> tuple[SampleRequest, tuple[Sample, ...]]:
+        texts = self._tokenizer.batch_decode(
+            [output.token_ids for output in outputs], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         samples = tuple(
             Sample(
                 prompt_id=request.prompt.id,
                 round=request.round,
                 index=index,
-                text=output.text,
+                text=text,
                 token_ids=tuple(output.token_ids),
                 engine_logprobs=tuple(output.logprobs.logprobs),
                 truncated=output.finish_reason == "length",
             )
-            for index, output in zip(request.indices, outputs, strict=True)
+            for index, text, output in zip(request.indices, texts, outputs, strict=True)
         )
         return request, samples
 

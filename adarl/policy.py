@@ -3,9 +3,14 @@
 Shape suffixes: R rows, W width, H hidden size, L trained tokens, V vocabulary.
 """
 
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MAX_CHUNK_LOGITS = 1 << 26  # logits alive at a time: 256 MiB in float32
 
@@ -21,9 +26,9 @@ class Policy(nn.Module):
         temperature: the sampling temperature; log-probabilities are those of softmax(logits / temperature).
     """
 
-    def __init__(self, model: nn.Module, temperature: float = 1.0):
+    def __init__(self, model: "PreTrainedModel", temperature: float = 1.0):
         super().__init__()
-        self.model = model
+        self.model: Any = model
         self.temperature = temperature
 
     def forward(

@@ -1,0 +1,332 @@
+"""Answer text -> one plain dialect of LaTeX, so that everything behind has a single form to read.
+
+Layout is dropped, synonyms become one command, arguments get their braces, words are wrapped in \\text{}.
+Pure string work, no parser.
+"""
+
+import re
+from functools import lru_cache
+
+from adarl.verifier.characters import to_latex
+from adarl.verifier.guards import group_end
+from adarl.verifier.units import SCALES, is_bare_unit
+
+_FUNCTIONS = frozenset(
+    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp lg max min sup inf gcd lcm mod det "
+    "sqrt frac pi arg deg dim lim floor ceil sgn rank tr cis binom infty infinity alpha beta gamma delta theta "
+    "lambda sigma omega phi".split()
+)
+# Synonyms of one command. Order matters only where one name begins another, and \b-like ends prevent that.
+_SYNONYMS = {
+    r"\frac": r"\dfrac \tfrac \cfrac", r"\binom": r"\dbinom \tbinom", r"\le": r"\leq \leqslant \leqq",
+    r"\ge": r"\geq \geqslant \geqq", r"\ne": r"\neq", r"\emptyset": r"\varnothing", r"\to": r"\rightarrow",
+    r"\setminus": r"\backslash \smallsetminus", r"\ldots": r"\dots \cdots \dotsc \dotsb",
+    r"\lor": r"\vee", r"\land": r"\wedge", r"\times": r"\ast", r"\epsilon": r"\varepsilon", r"\phi": r"\varphi",
+    r"\theta": r"\vartheta", r"\degree": r"\degrees", r"\overline": r"\bar", r"\arcsin": r"\asin",
+    r"\arccos": r"\acos", r"\arctan": r"\atan",
+}  # fmt: skip
+_COMMAND_FOR = {synonym: name for name, names in _SYNONYMS.items() for synonym in names.split()}
+_REPLACED = {
+    r"\lt": "<", r"\gt": ">", r"\colon": ":", r"\ratio": ":", r"\lbrace": r"\{", r"\rbrace": r"\}",
+    r"\lbrack": "[", r"\rbrack": "]", r"\lvert": "|", r"\rvert": "|", r"\vert": "|", r"\mid": "|",
+    r"\prime": "'", r"\euro": r"\text{€}", r"\pounds": r"\text{£}", r"\yen": r"\text{¥}",
+    r"\textdollar": r"\$", r"\percent": r"\%", r"\textdegree": r"^{\circ}",
+    r"\R": r"\mathbb{R}", r"\Z": r"\mathbb{Z}", r"\N": r"\mathbb{N}", r"\Q": r"\mathbb{Q}",
+}  # fmt: skip
+_SPACES = r"\, \! \; \: \> \quad \qquad \enspace \thinspace \hfill \hfil \newline \linebreak \nobreakspace"
+_LAYOUT = (
+    r"\displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \left \right \middle "
+    r"\mleft \mright \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr \rm \bf \it "
+    r"\normalsize \large \Large \centering \noindent \par \nonumber \notag \strut \mathstrut \ensuremath"
+)
+_DROPPED = {**dict.fromkeys(_SPACES.split(), " "), **dict.fromkeys(_LAYOUT.split(), "")}
+_DROPPED_WITH_ARGUMENT = frozenset(
+    r"\phantom \hphantom \vphantom \cancel \bcancel \xcancel \sout \st \tag \label \hspace \vspace \color".split()
+)
+_UNWRAPPED = frozenset(
+    r"\boxed \fbox \underline \mathstrut \mathord \mathop \mathbin \mathrel \ensuremath \mathcal \mathscr \vec".split()
+)
+_TEXT_COMMANDS = frozenset(
+    r"\text \textbf \textit \textrm \texttt \textsf \textsc \textnormal \textup \mbox \hbox \emph \mathrm \mathbf "
+    r"\mathit \mathsf \mathtt \mathnormal \boldsymbol \bm \pmb \operatorname".split()
+)
+_NUM_ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, r"\overline": 1, r"\dot": 1, r"\ddot": 1, r"\hat": 1}
+
+_WITH_NAME = frozenset((r"\begin", r"\end", r"\mathbb"))  # their argument is a name and stays as it is
+
+_COMMAND = re.compile(r"\\(?:[a-zA-Z]+\*?|.)", re.DOTALL)
+_NUMERAL_GROUPS = re.compile(
+    r"(?<![\d.])(\d{1,3})((?:\{,\}|,\\!|\\,|\\;|\\ |\\!,|~)\s*\d{3}(?!\d))(?:(?:\{,\}|,\\!|\\,|\\;|\\ |\\!,|~)\s*\d{3}(?!\d))*"
+)
+_SPACED_GROUPS = re.compile(r"(?<![\d.,/}])(?<!\d )(\d{1,3}(?: \d{3})+)(?![\d/]| \d|\s*\\frac)")
+_UNIT_LETTERS = re.compile(r"[a-zA-Z]+(?:\^?\{?-?\d\}?)?(?:\s*[/ ]\s*[a-zA-Z]+(?:\^?\{?-?\d\}?)?)*")
+# The two-letter words that answers hold; other pairs of letters are products.
+_SHORT_WORDS = frozenset("no up to of in is it on at by if as be we he or".split())
+_BARE_WORD = re.compile(r"(?<![a-zA-Z\\])(?<!\\begin\{)(?<!\\end\{)(?<!\\mathbb\{)[a-zA-Z]{2,}(?![a-zA-Z])")
+_ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz".upper())
+
+
+@lru_cache(maxsize=4096)
+def normalise(answer: str) -> str:
+    """The answer in the plain dialect; raises UnreadableCharacter for control characters."""
+    text = to_latex(answer).strip()
+    if "\\begin" not in text:
+        text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)  # doubled by somebody's JSON
+    text = text.removeprefix("**").removesuffix("**")
+    text = re.sub(r"\\\\\s*\[[^\[\]]*\]", r"\\\\ ", text)  # row distance: \\[4pt]
+    text = _joined_numerals(text)
+    text = re.sub(r"\\\$", r"\\usd ", text).replace("$", "")
+    text = re.sub(r"\\[()\[\]]", " ", text)
+    text = _commands(text)
+    text = _choose_and_over(text)
+    text = _arguments(text)
+    text = _words(text)
+    text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)", r"\\degree ", text)
+    text = re.sub(r"(?<!\\)%", r"\\%", text)
+    text = re.sub(r"\.{3,}", r"\\ldots ", text)
+    text = text.replace("<=", r"\le ").replace(">=", r"\ge ").replace("!=", r"\ne ").replace("**", "^")
+    return _trimmed(re.sub(r"\s+", " ", text))
+
+
+def canonical(normalised: str) -> str:
+    """The shortest form: two answers with the same one are the same text to a person."""
+    text = re.sub(r"\{([^{}\\])\}", r"\1", normalised)
+    return re.sub(r"(?<![a-zA-Z0-9.])\s+|\s+(?![a-zA-Z0-9.])", "", text)
+
+
+def _joined_numerals(text: str) -> str:
+    """1{,}000, 1,\\!000, 1\\,000\\,000 and 1 000 000 as one number each."""
+    text = _NUMERAL_GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+    return _SPACED_GROUPS.sub(lambda number: number[1].replace(" ", ""), text)
+
+
+def _commands(text: str) -> str:
+    """One name for each command, no layout, no invisible or crossed-out arguments."""
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        if text[position] == "~":
+            out.append(" ")
+            position += 1
+            continue
+        if text[position] != "\\":
+            out.append(text[position])
+            position += 1
+            continue
+        match = _COMMAND.match(text, position)
+        name = match.group().rstrip("*") if match else "\\"
+        position = match.end() if match else position + 1
+        name = _COMMAND_FOR.get(name, name)
+        if name in _DROPPED:
+            out.append(_DROPPED[name])
+            if name in (r"\left", r"\right") and text[position : position + 1] == ".":
+                position += 1
+        elif name in _DROPPED_WITH_ARGUMENT:
+            position = group_end(text, _skip_spaces(text, position))
+        elif name == r"\textcolor":
+            position = group_end(text, _skip_spaces(text, position))
+        elif name in _UNWRAPPED or name in _TEXT_COMMANDS:
+            start = _skip_spaces(text, position)
+            if text[start : start + 1] != "{":
+                continue
+            position = group_end(text, start)
+            content = text[start + 1 : position - 1]
+            out.append(_commands(content) if name in _UNWRAPPED else _text(content, "".join(out[-12:]), name))
+        elif name in _REPLACED:
+            out.append(_REPLACED[name])
+        elif name == r"\not" and text[position : position + 1] in ("=", "\\"):
+            follows = re.match(r"=|\\in\b", text[position:])
+            out.append(r"\ne " if follows and follows[0] == "=" else r"\notin ")
+            position += follows.end() if follows else 0
+        elif name == "\\ ":
+            out.append(" ")
+        else:
+            out.append(name + " " if name[1:].isalpha() and name not in _WITH_NAME else name)
+    return "".join(out)
+
+
+def _text(content: str, before: str, command: str) -> str:
+    """The content of a text command: words stay text, numbers and letters become mathematics again."""
+    content = re.sub(r"\\[,;:! ]|~", " ", content).replace("$", "").replace("\\%", "%")
+    words = content.strip()
+    if command == r"\operatorname":
+        return f"\\{words} " if words in _FUNCTIONS else _wrapped(content)
+    if not words:
+        return " "
+    if "\\" in words:
+        return " " + _commands(words) + " "
+    connective = re.fullmatch(r"[,;]?\s*(and|or)[,]?", words)
+    if connective:
+        return rf" \l{connective[1]} "
+    if words.lower() in ("percent", "percentage", "pct"):
+        return r"\% "
+    counted = re.fullmatch(r"([+-]?\d[\d.,]*)\s+([^\d]+)", words)
+    if counted:  # \text{30 students}
+        return f"{counted[1]} " + _text(counted[2], counted[1], command)
+    # Behind a number upright letters are a unit (5 \text{m}, 3 \mathrm{m/s}), unless they are a constant.
+    behind_number = re.search(r"(?:[\d}]|[\d}]\s*\\frac\s*\{|/\s*\{?|\}\s*\{)\s*$", before)
+    if behind_number and _UNIT_LETTERS.fullmatch(words) and words not in ("e", "i", "d"):
+        return re.sub(r"([a-zA-Z]+)(?:\^?\{?(-?\d)\}?)?", _unit_power, words)
+    if not re.search(r"[^\W\d_]{2}", words):
+        return " " + _commands(words) + " " if len(words) > 1 else words
+    if words in _FUNCTIONS and command != r"\text":
+        return f"\\{words} "
+    return _wrapped(content)
+
+
+def _unit_power(match: re.Match[str]) -> str:
+    return _wrapped(match[1]) + (f"^{{{match[2]}}}" if match[2] else "")
+
+
+def _wrapped(words: str) -> str:
+    return rf"\text{{{' '.join(words.split())}}}"
+
+
+def _skip_spaces(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _choose_and_over(text: str) -> str:
+    """TeX's infix forms: {a \\over b}, {n \\choose k}."""
+    for infix, command in ((r"\over ", r"\frac"), (r"\choose ", r"\binom"), (r"\atop ", r"\binom")):
+        while (at := text.find(infix)) >= 0:
+            start, level = at, 0
+            while start > 0 and not (text[start - 1] == "{" and level == 0):
+                level += {"}": 1, "{": -1}.get(text[start - 1], 0)
+                start -= 1
+            end, level = at + len(infix), 0
+            while end < len(text) and not (text[end] == "}" and level == 0):
+                level += {"{": 1, "}": -1}.get(text[end], 0)
+                end += 1
+            fraction = rf"{command}{{{text[start:at].strip()}}}{{{text[at + len(infix) : end].strip()}}}"
+            braced = start > 0 and end < len(text)
+            text = text[: start - braced] + fraction + text[end + braced :]
+    return text
+
+
+def _arguments(text: str) -> str:
+    """\\frac43, \\frac 4 3, \\sqrt2 and the like with braces; `sqrt(2)` without a backslash too."""
+    text = re.sub(r"(?<![a-zA-Z\\])sqrt\s*(?=[({])", r"\\sqrt ", text)
+    text = re.sub(r"(\\log\s*_)\s*(\d)", r"\1{\2}", text)  # TeX takes one digit: \log_28 is log 8 to base 2
+    text = re.sub(r"([_^])\s*(\d+)", r"\1{\2}", text)  # elsewhere 2^10 is meant as it looks
+    out: list[str] = []
+    position = 0
+    for match in re.finditer(r"\\(frac|binom|sqrt|overline|dot|ddot|hat)(?![a-zA-Z])", text):
+        if match.start() < position:
+            continue
+        out.append(text[position : match.start()])
+        piece, position = _with_arguments(text, match)
+        out.append(piece)
+    return "".join(out) + text[position:]
+
+
+def _with_arguments(text: str, match: re.Match[str]) -> tuple[str, int]:
+    name = match.group()
+    position = _skip_spaces(text, match.end())
+    piece = name
+    if name == r"\sqrt" and text[position : position + 1] == "[":
+        close = text.find("]", position)
+        if close > 0:
+            piece += text[position : close + 1]
+            position = close + 1
+    for _ in range(_NUM_ARGUMENTS[name]):
+        position = _skip_spaces(text, position)
+        end = _argument_end(text, position, name)
+        argument = text[position:end]
+        inside = argument[1:-1] if argument[:1] == "{" or (name == r"\sqrt" and argument[:1] == "(") else argument
+        piece += "{" + _arguments(inside) + "}"
+        position = end
+    return piece, position
+
+
+def _argument_end(text: str, position: int, name: str) -> int:
+    if position >= len(text):
+        return position
+    if text[position] == "{" or (name == r"\sqrt" and text[position] == "("):
+        return group_end(text, position)
+    if text[position] == "\\":
+        inner = re.match(r"\\(frac|binom|sqrt)(?![a-zA-Z])", text[position:])
+        if inner is not None:
+            match = re.compile(r"\\(frac|binom|sqrt)").match(text, position)
+            return _with_arguments(text, match)[1] if match else position + 1
+        return group_end(text, position)
+    return position + 1
+
+
+def _words(text: str) -> str:
+    """Bare words in \\text{}; `and` and `or` become the connectives; scale words become numbers."""
+    pieces = re.split(r"(\\text\{[^{}]*\})", text)
+    wrapped = "".join(piece if piece.startswith(r"\text{") else _BARE_WORD.sub(_bare_word, piece) for piece in pieces)
+    # Neighbouring words are one phrase.
+    while (joined := re.sub(r"\\text\{([^{}]*)\}\s*\\text\{([^{}]*)\}", _join, wrapped)) != wrapped:
+        wrapped = joined
+    return re.sub(r"(?<=[\d}])\s*\\text\{(\w+)\b\s*([^{}]*)\}", _scale, wrapped)
+
+
+def _join(pair: re.Match[str]) -> str:
+    return rf"\text{{{pair[1].strip()} {pair[2].strip()}}}"
+
+
+def _scale(match: re.Match[str]) -> str:
+    factor = SCALES.get(match[1].lower().removesuffix("s"))
+    if factor is None:
+        return match[0]
+    rest = match[2].strip()
+    return rf" \times {factor}" + (rf" \text{{{rest}}}" if rest else "")
+
+
+def _bare_word(match: re.Match[str]) -> str:
+    word = match.group()
+    before = match.string[: match.start()]
+    if word in ("and", "or"):
+        return rf"\l{word} "
+    if word.lower() in ("percent", "percentage", "pct"):
+        return r"\% "
+    behind_number = re.search(r"[\d})]\s*$", before) is not None
+    ends = not match.string[match.end() :].strip(" .")
+    if behind_number and (is_bare_unit(word) or (ends and word in ("min", "mins", "deg"))):
+        return rf"\text{{{word}}}"
+    if word in _FUNCTIONS:
+        return match.group() if re.search(r"[_^{]\s*\{?$", before) else rf"\{word.replace('infinity', 'infty')} "
+    if word.lower() in _SHORT_WORDS and _stands_in_prose(match):
+        return rf"\text{{{word}}}"
+    if re.search(r"[_^]\s*\{?\s*$", before) or len(word) < 3:
+        return word
+    return rf"\text{{{word}}}" if is_word(word) else word
+
+
+def _stands_in_prose(match: re.Match[str]) -> bool:
+    """Between words or alone: `no` in `no solution`, but not in `n = no`."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return bool(re.search(r"(?:^|[a-zA-Z}])\s*$", before) and re.match(r"\s*$|\s+[a-zA-Z\\]", after))
+
+
+def is_word(letters: str) -> bool:
+    """Whether a run of letters is a word of a language and not a product of variables."""
+    if any(letters in alphabet for alphabet in _ALPHABETS):
+        return False
+    has_vowel = bool(re.search(r"[aeiouyAEIOUY]", letters))
+    return len(letters) >= 3 and has_vowel and not (letters.isupper() and len(letters) <= 4)
+
+
+def _trimmed(text: str) -> str:
+    """Without outer spaces, needless braces and brackets, and the full stop at the end."""
+    while True:
+        before = text
+        text = text.strip()
+        if re.search(r"[^.]\.$|^\.$", text) or text[-1:] in (",", ";"):
+            text = text[:-1]
+        if text[:1] in ("{", "(") and group_end(text, 0) == len(text) and len(text) > 1:
+            inner = text[1:-1]
+            closes = {"{": "}", "(": ")"}[text[0]] == text[-1]
+            if closes and not inner.endswith("\\") and (text[0] == "{" or _is_single(inner)):
+                text = inner
+        if text == before:
+            return text
+
+
+def _is_single(inner: str) -> bool:
+    """Brackets round it are only brackets: no tuple, no interval, no choice letter."""
+    return "," not in inner and ";" not in inner and not re.fullmatch(r"\s*[A-Z]\s*", inner)
