@@ -114,5 +114,16 @@ class Opaque:
 
 
 Answer = (
-    Text | Choice | Quantity | BaseNumeral | Ratio | Collection | Ordered | Region | Matrix | Relation | Both | Opaque
+    Text
+    | Choice
+    | Quantity
+    | BaseNumeral
+    | Ratio
+    | Collection
+    | Ordered
+    | Region
+    | Matrix
+    | Relation
+    | Both
+    | Opaque
 )

@@ -33,7 +33,9 @@ def to_latex(text: str) -> str:
     ones. A Cyrillic А stays Cyrillic: it is not the choice A. Control characters raise UnreadableCharacter.
     """
     if text.isascii():
-        if any(ord(character) < 32 and character not in "\t\n\r\f\v" or character == "\x7f" for character in text):
+        if any(
+            ord(character) < 32 and character not in "\t\n\r\f\v" or character == "\x7f" for character in text
+        ):
             raise UnreadableCharacter("the answer holds a control character")
         return text
     pieces = _grouped_scripts("".join(_one(character) for character in text))
@@ -43,7 +45,12 @@ def to_latex(text: str) -> str:
 def _one(character: str) -> str:
     if character in _SYMBOLS:
         return _SYMBOLS[character]
-    if character in _SUPERSCRIPTS or character in _SUBSCRIPTS or character.isascii() and character.isprintable():
+    if (
+        character in _SUPERSCRIPTS
+        or character in _SUBSCRIPTS
+        or character.isascii()
+        and character.isprintable()
+    ):
         return character
     category = unicodedata.category(character)
     if category == "Cf":

@@ -1,5 +1,8 @@
 """When two answers are the same. Pure functions over the records of `answers`; conventions in docs/verifier.md."""
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 
 import sympy
@@ -31,9 +34,13 @@ _MAX_MATCHED = 64  # items that are paired one by one
 def same_answer(answer: Answer, gold: Answer) -> bool:
     """Whether `answer` states what `gold` states. Not symmetric: the gold sets the form."""
     if isinstance(gold, Opaque) or isinstance(answer, Opaque):
-        return isinstance(gold, Opaque) and isinstance(answer, Opaque) and canonical(answer.text) == canonical(gold.text)
+        return (
+            isinstance(gold, Opaque)
+            and isinstance(answer, Opaque)
+            and canonical(answer.text) == canonical(gold.text)
+        )
     if isinstance(gold, Text) or isinstance(answer, Text):
-        return answer == gold
+        return answer == gold or (_is_nothing(answer) and _is_nothing(gold))
     if isinstance(gold, Choice) or isinstance(answer, Choice):
         return isinstance(answer, Choice) and isinstance(gold, Choice) and _same_choice(answer, gold)
     if isinstance(gold, Relation | Both) or isinstance(answer, Relation | Both):
@@ -55,6 +62,13 @@ def same_answer(answer: Answer, gold: Answer) -> bool:
     return _single(answer, gold) or _named_point(answer, gold)
 
 
+def _is_nothing(answer: Answer) -> bool:
+    """The empty set, or the words that say it."""
+    if isinstance(answer, Text):
+        return re.fullmatch(r"no (?:real )?(?:solutions?|roots?)", answer.words) is not None
+    return isinstance(answer, Collection) and not answer.items
+
+
 def same_quantity(answer: Quantity, gold: Quantity) -> bool:
     """Equal value; a unit may be missing or added, a different one may not, unless it converts."""
     answer_value, gold_value = answer.value, gold.value
@@ -70,7 +84,7 @@ def same_quantity(answer: Quantity, gold: Quantity) -> bool:
         return True
     # A % sign missing or added is like a unit, where the bare number cannot be meant as a share.
     bare = gold_value if answer.percent else answer_value
-    is_no_share = isinstance(bare, Fraction) and abs(bare) > 1
+    is_no_share = isinstance(bare, Fraction) and abs(bare) > 1 and answer.unit is None and gold.unit is None
     return is_no_share and same_value(answer_value, gold_value, answer.printed, gold.printed)
 
 
@@ -88,10 +102,22 @@ def _same_choice(answer: Choice, gold: Choice) -> bool:
 
 def _same_statement(answer: Answer, gold: Answer) -> bool:
     """At least one side is a relation: compared as a statement, as a set, or by the value it gives."""
-    if isinstance(answer, Relation) and isinstance(gold, Relation) and same_relation(answer, gold, same_answer):
+    if (
+        isinstance(answer, Relation)
+        and isinstance(gold, Relation)
+        and same_relation(answer, gold, same_answer)
+    ):
         return True
     names = variable_of(answer), variable_of(gold)
-    describe_sets = not isinstance(answer, Quantity | Matrix | Ratio) and not isinstance(gold, Quantity | Matrix | Ratio)
+    describe_sets = not isinstance(answer, Quantity | Matrix | Ratio) and not isinstance(
+        gold, Quantity | Matrix | Ratio
+    )
+    if (
+        isinstance(answer, Both)
+        and isinstance(gold, Both)
+        and _same_relations(answer.relations, gold.relations)
+    ):
+        return True
     if describe_sets and (None in names or names[0] == names[1]):
         sets = to_region(answer), to_region(gold)
         if sets[0] is not None and sets[1] is not None and not _are_plain_equations(answer, gold):
@@ -101,6 +127,17 @@ def _same_statement(answer: Answer, gold: Answer) -> bool:
     if isinstance(gold, Relation) and not isinstance(answer, Relation):
         return any(same_answer(answer, value) for value in values_of(gold, same_answer))
     return False
+
+
+def _same_relations(answer: Sequence[Answer], gold: Sequence[Answer]) -> bool:
+    """x > 2, y < 5: each relation on its own, in any order."""
+    left = list(gold)
+    for relation in answer:
+        partner = next((index for index, other in enumerate(left) if same_answer(relation, other)), None)
+        if partner is None:
+            return False
+        left.pop(partner)
+    return not left
 
 
 def _are_plain_equations(answer: Answer, gold: Answer) -> bool:
@@ -119,25 +156,40 @@ def _same_ordered(answer: Ordered, gold: Ordered) -> bool:
 
 
 def _same_collection(answer: Collection, gold: Collection) -> bool:
-    """The same elements in any order; repetitions say nothing new."""
-    mine, theirs = _distinct(_plain_values(answer, gold)), _distinct(_plain_values(gold, answer))
+    """The same elements in any order. Repetitions say nothing new, unless the gold itself repeats an element."""
+    if _names_its_values(gold) and not any(isinstance(item, Relation) for item in answer.items):
+        # p = 3, q = 4: without their names the values have to keep their order.
+        return len(answer.items) == len(gold.items) and all(map(same_answer, answer.items, gold.items))
+    mine, theirs = list(_plain_values(answer, gold)), list(_plain_values(gold, answer))
+    if len(_distinct(theirs)) == len(theirs):
+        mine = _distinct(mine)
     if len(mine) != len(theirs) or len(mine) > 20 * _MAX_MATCHED:
         return False
     if len(mine) > _MAX_MATCHED:
-        return mine == theirs
+        return Counter(mine) == Counter(theirs)
     left = list(theirs)
     for item in mine:
-        partner = next((index for index, other in enumerate(left) if same_answer(item, other)), None)
+        partner = next((index for index, other in enumerate(left) if _same_item(item, other)), None)
         if partner is None:
             return False
         left.pop(partner)
     return True
 
 
+def _names_its_values(collection: Collection) -> bool:
+    """Whether it gives each value a name of its own: p = 3, q = 4."""
+    names = {
+        item.texts[0] for item in collection.items if isinstance(item, Relation) and item.signs[:1] == ("=",)
+    }
+    return len(names) == len(collection.items) > 1
+
+
 def _plain_values(collection: Collection, other: Collection) -> tuple[Answer, ...]:
     """x = 1, x = 2 as 1, 2 where the other side does not name its values, or names them alike."""
     items = collection.items
-    if not any(isinstance(item, Relation) for item in items) or any(isinstance(item, Relation) for item in other.items):
+    if not any(isinstance(item, Relation) for item in items) or any(
+        isinstance(item, Relation) for item in other.items
+    ):
         return items
     names = {item.texts[0] for item in items if isinstance(item, Relation)}
     if len(names) != 1:
@@ -152,12 +204,17 @@ def _value_or_self(item: Answer) -> Answer:
     return values[0] if values else item
 
 
-def _distinct(items: tuple[Answer, ...]) -> list[Answer]:
+def _same_item(answer: Answer, gold: Answer) -> bool:
+    """Within a list: {5} and 5 are two different elements there."""
+    return isinstance(answer, Collection) == isinstance(gold, Collection) and same_answer(answer, gold)
+
+
+def _distinct(items: Sequence[Answer]) -> list[Answer]:
     if len(items) > _MAX_MATCHED:
         return list(dict.fromkeys(items))
     kept: list[Answer] = []
     for item in items:
-        if not any(same_answer(item, other) for other in kept):
+        if not any(_same_item(item, other) for other in kept):
             kept.append(item)
     return kept
 
@@ -200,6 +257,8 @@ def _share(ratio: Ratio) -> Quantity | None:
     upper, lower = ratio.parts
     if not (isinstance(upper, Quantity) and isinstance(lower, Quantity)):
         return None
+    if upper.unit or lower.unit or upper.percent or lower.percent:
+        return None  # 10:30 am is no fraction
     if not (isinstance(upper.value, Fraction) and isinstance(lower.value, Fraction)) or lower.value == 0:
         return None
     return Quantity(upper.value / lower.value)
@@ -209,6 +268,13 @@ def _same_numeral(answer: Answer, gold: Answer) -> bool:
     """Digits and base; the base may be missing, as a unit may."""
     if isinstance(answer, BaseNumeral) and isinstance(gold, BaseNumeral):
         return answer == gold
+    if isinstance(answer, BaseNumeral) and isinstance(gold, Quantity):
+        return (
+            answer.base == 10
+            and gold.value == int(answer.digits)
+            and gold.printed is None
+            and not gold.percent
+        )
     if isinstance(gold, BaseNumeral) and isinstance(answer, Quantity) and isinstance(answer.value, Fraction):
         return answer.printed is None and not answer.percent and str(answer.value) == gold.digits
     return False
@@ -250,10 +316,16 @@ def _single(answer: Answer, gold: Answer) -> bool:
     """A collection of one thing is that thing: {5} and 5, {-1, 1} and \\pm 1 are the same list already."""
     if isinstance(answer, Collection) and not isinstance(gold, Collection):
         distinct = _distinct(answer.items)
-        return len(distinct) == 1 and not isinstance(distinct[0], Collection) and same_answer(distinct[0], gold)
+        return (
+            len(distinct) == 1 and not isinstance(distinct[0], Collection) and same_answer(distinct[0], gold)
+        )
     if isinstance(gold, Collection) and not isinstance(answer, Collection):
         distinct = _distinct(gold.items)
-        return len(distinct) == 1 and not isinstance(distinct[0], Collection) and same_answer(answer, distinct[0])
+        return (
+            len(distinct) == 1
+            and not isinstance(distinct[0], Collection)
+            and same_answer(answer, distinct[0])
+        )
     return False
 
 
@@ -267,7 +339,9 @@ def _named_point(answer: Answer, gold: Answer) -> bool:
             return False
         # Three and more values cannot be an interval: the brackets may be missing, the order may not.
         return all(same_answer(a, g) for a, g in zip(answer_items(answer), answer_items(gold), strict=True))
-    relations = sorted((item for item in named.items if isinstance(item, Relation)), key=lambda item: item.texts[0])
+    relations = sorted(
+        (item for item in named.items if isinstance(item, Relation)), key=lambda item: item.texts[0]
+    )
     if len({item.texts[0] for item in relations}) < len(relations):
         return False
     values = Ordered(tuple(_value_or_self(item) for item in relations), "(", ")")

@@ -12,15 +12,19 @@ _BRACE = re.compile(r"\\.|[{}]|\Z", re.DOTALL)
 # Unbraced form, `\boxed 42`: one token, closed by something that cannot belong to it.
 _BARE_BOX = re.compile(r"[^\s{}$\\]+(?=[\s$\\])")
 _MARKER = re.compile(
-    r"####|(?:final\s+answer|answer)\s*(?:\*\*|\$)?\s*(?:is\b\s*:?|:|=)|final\s+answer\s*\*\*\s*\n", re.IGNORECASE
+    r"####|(?:final\s+answer|answer|correct\s+(?:option|choice))\s*(?:\*\*|\$)?\s*(?:is\b\s*:?|:|=)|final\s+answer\s*\*\*\s*\n",
+    re.IGNORECASE,
 )
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 # Where a sentence ends: a full stop that is not a decimal point, a line break, an exclamation with space.
 _SENTENCE_END = re.compile(r"[.;!?](?=\s|$|\*)|\n")
+_PRICE = re.compile(r"\$\s?\d[\d,.]*")
 _SURROUND = "*_` \t:=\u200b"
 
 
-def extract_answer(response: str, extraction: Extraction = "last_boxed", truncated: bool = False) -> str | None:
+def extract_answer(
+    response: str, extraction: Extraction = "last_boxed", truncated: bool = False
+) -> str | None:
     """The final answer that `response` states, or None where it states none.
 
     last_boxed: content of the last closed `\\boxed{...}` or `\\fbox{...}`, nothing else.
@@ -86,6 +90,8 @@ def final_answer(text: str, truncated: bool = False) -> str | None:
     if end is None and truncated:
         return None
     answer = rest[: end.start()] if end is not None else rest
+    if end is not None and _PRICE.fullmatch(answer.strip(_SURROUND)):
+        return "\\" + answer.strip(_SURROUND)
     if answer.count("$") % 2:
         return None  # mathematics that was not closed
     return answer.strip(_SURROUND) or None

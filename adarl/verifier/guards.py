@@ -125,7 +125,9 @@ def factorial_refusal(latex: str) -> str | None:
     group_factorial = any(not operand.isdigit() for operand in _FACTORIAL.findall(latex)) or "!!" in latex
     if group_factorial or _BINOMIAL.search(latex):
         largest = max((int(number) for number in _DIGITS.findall(latex)), default=0)
-        if largest > 10 * MAX_FACTORIAL or (group_factorial and ("^" in latex and _power_bound(latex) > MAX_FACTORIAL)):
+        if largest > 10 * MAX_FACTORIAL or (
+            group_factorial and ("^" in latex and _power_bound(latex) > MAX_FACTORIAL)
+        ):
             return "a factorial or binomial is taken of a huge number"
         if _BINOMIAL.search(latex) and _power_bound(latex) > 10.0**6 and _binomial_of_power(latex):
             return "a binomial is taken of a huge number"

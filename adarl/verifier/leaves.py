@@ -10,8 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import sympy
-from latex2sympy2_extended import latex2sympy
-from latex2sympy2_extended.latex2sympy2 import ConversionConfig
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.core.function import AppliedUndef
 
 from adarl.verifier.answers import Printed
@@ -36,18 +35,35 @@ _MIXED_INSIDE = re.compile(r"(?<![\w.^_}])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")
 _REPEATING_INSIDE = re.compile(r"(\d*)\.(\d*)\\(?:overline|dot)\s*\{(\d+)\}")
 _E_NOTATION_INSIDE = re.compile(r"(\d+\.?\d*|\.\d+)[eE]([+-]?\d+)")
 # Numbers with a gap between them are no product, `4 10/3` is no mixed number, a number has no index and no prime.
-_GAP = re.compile(r"\d\s+[\d.]|(?<![_^{\d])\d+\s*[_']")
+_GAP = re.compile(r"\d\.?\s+[\d.]|(?<![_^{\d])\d+\s*[_']")
 # An unevaluated sum is a restatement of the problem; extrema and the like are not evaluated either.
 _BIG = re.compile(
     r"\\(?:sum|prod|int|iint|oint|lim|max|min|sup|inf|gcd|lcm|limsup|liminf|bigcup|bigcap|arg|argmax|argmin)(?![a-zA-Z])"
 )
-_DERIVATIVE = re.compile(r"\\frac\{d(?:\^\{?(\d)\}?)?\s*([a-zA-Z](?:_\{?\w+\}?)?)\}\{d\s*([a-zA-Z])(?:\^\{?\d\}?)?\}")
+_DERIVATIVE = re.compile(
+    r"\\frac\{d(?:\^\{?(\d)\}?)?\s*([a-zA-Z](?:_\{?\w+\}?)?)\}\{d\s*([a-zA-Z])(?:\^\{?\d\}?)?\}"
+)
 _PRIMES = re.compile(r"([a-zA-Z])\s*(?:\^\s*\{\s*('+)\s*\}|('+))")
 _DOTS = re.compile(r"\\(ddot|dot)\{(\\?[a-zA-Z]+\s*)\}\s*((?:_\s*\{\s*\w+\s*\})?)")
 # The grammar knows E and e only as constants and refuses them with a subscript.
 _SUBSCRIPTED_E = re.compile(r"(\\[a-zA-Z]+)|([Ee])\s*_\s*\{?\s*(\w+)\s*\}?")
 _ALLOWED = re.compile(r"[\x20-\x7e]*")
 _CONFIG = ConversionConfig(interpret_as_mixed_fractions=False, lowercase_symbols=False)
+# `2^3^2` and `1\frac{5}{3}` can be read in two ways: then they are not read.
+_STACKED = re.compile(r"\^\s*(?:\{[^{}]*\}|\w)\s*\^")
+
+
+class _Converter(_Latex2Sympy):
+    """The grammar's trees with plain products: `2(3)` is 6, where the original takes it for a mixed number and adds."""
+
+    def convert_postfix_list(self, arr, i=0):  # type: ignore[no-untyped-def]
+        first = self.convert_postfix(arr[i])
+        if i == len(arr) - 1:
+            return first
+        rest = self.convert_postfix_list(arr, i + 1)
+        if not isinstance(first, sympy.Expr) or not isinstance(rest, sympy.Expr):
+            raise Unreadable("a product of no expressions")
+        return self.mul_flat(first, rest)
 
 
 def read_number(text: str) -> tuple[Fraction, Printed | None] | None:
@@ -105,13 +121,17 @@ def read_expression(latex: str) -> sympy.Expr:
     reason = leaf_refusal(latex)
     if reason:
         raise Unreadable(reason)
-    if not latex or not _ALLOWED.fullmatch(latex) or _BIG.search(latex) or _GAP.search(latex):
+    if (
+        not latex
+        or not _ALLOWED.fullmatch(latex)
+        or _BIG.search(latex)
+        or _GAP.search(latex)
+        or _STACKED.search(latex)
+    ):
         raise Unreadable(f"{latex!r} is not an expression")
     prepared = _prepared(latex)
     try:
-        tree = latex2sympy(
-            prepared, is_real=False, convert_degrees=False, normalization_config=None, conversion_config=_CONFIG
-        )
+        tree = _Converter(is_real=False, config=_CONFIG).parse(prepared)
         if not isinstance(tree, sympy.Expr) or isinstance(tree, sympy.MatrixBase):
             raise Unreadable(f"{latex!r} is not an expression")
         check(tree)
@@ -129,11 +149,10 @@ def read_expression(latex: str) -> sympy.Expr:
 def _prepared(latex: str) -> str:
     """The forms that the grammar reads otherwise, spelled out."""
     latex = _REPEATING_INSIDE.sub(
-        lambda m: rf"({_repeating(m[1], m[2], m[3]).numerator}/{_repeating(m[1], m[2], m[3]).denominator})", latex
+        lambda m: rf"({_repeating(m[1], m[2], m[3]).numerator}/{_repeating(m[1], m[2], m[3]).denominator})",
+        latex,
     )
-    latex = _MIXED_INSIDE.sub(
-        lambda m: rf"({m[1]}+\frac{{{m[2]}}}{{{m[3]}}})" if int(m[2]) < int(m[3]) else m[0], latex
-    )
+    latex = _MIXED_INSIDE.sub(_mixed, latex)
     latex = _E_NOTATION_INSIDE.sub(r"(\1\\cdot 10^{\2})", latex)
     latex = re.sub(r"(\d)\.(?!\d)", r"\1", latex)
     # Decimals as exact fractions: a binary float would be another number.
@@ -147,6 +166,12 @@ def _prepared(latex: str) -> str:
     latex = latex.replace("\\{", "(").replace("\\}", ")").replace("[", "(").replace("]", ")")
     latex = re.sub(r"\\sqrt\s*\((\d+)\)\s*\{", r"\\sqrt[\1]{", latex)
     return latex.strip()
+
+
+def _mixed(match: re.Match[str]) -> str:
+    if int(match[2]) >= int(match[3]):
+        raise Unreadable(f"{match[0]!r} is no mixed number")
+    return rf"({match[1]}+\frac{{{match[2]}}}{{{match[3]}}})"
 
 
 def _name(kind: str, marks: str, letter: str) -> str:

@@ -44,7 +44,9 @@ def _bound(node: Basic, point: Mapping[sympy.Symbol, sympy.Rational]) -> float:
         return _of_number(node)
     parts = [_log10(argument, point) for argument in node.args]
     if isinstance(node, sympy.Pow | sympy.exp):
-        base, exponent = (parts[0], parts[1]) if isinstance(node, sympy.Pow) else (math.log10(math.e), parts[0])
+        base, exponent = (
+            (parts[0], parts[1]) if isinstance(node, sympy.Pow) else (math.log10(math.e), parts[0])
+        )
         if exponent > _MAX_EXPONENT_LOG10:
             raise TooLarge("an exponent is too large")
         return max(base, 0.5 * bool(parts)) * 10**exponent

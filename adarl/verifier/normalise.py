@@ -27,7 +27,7 @@ _SYNONYMS = {
 }  # fmt: skip
 _COMMAND_FOR = {synonym: name for name, names in _SYNONYMS.items() for synonym in names.split()}
 _REPLACED = {
-    r"\lt": "<", r"\gt": ">", r"\colon": ":", r"\ratio": ":", r"\lbrace": r"\{", r"\rbrace": r"\}",
+    r"\lg": r"\log_{10} ", r"\lt": "<", r"\gt": ">", r"\colon": ":", r"\ratio": ":", r"\lbrace": r"\{", r"\rbrace": r"\}",
     r"\lbrack": "[", r"\rbrack": "]", r"\lvert": "|", r"\rvert": "|", r"\vert": "|", r"\mid": "|",
     r"\prime": "'", r"\euro": r"\text{€}", r"\pounds": r"\text{£}", r"\yen": r"\text{¥}",
     r"\textdollar": r"\$", r"\percent": r"\%", r"\textdegree": r"^{\circ}",
@@ -50,7 +50,15 @@ _TEXT_COMMANDS = frozenset(
     r"\text \textbf \textit \textrm \texttt \textsf \textsc \textnormal \textup \mbox \hbox \emph \mathrm \mathbf "
     r"\mathit \mathsf \mathtt \mathnormal \boldsymbol \bm \pmb \operatorname".split()
 )
-_NUM_ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1, r"\overline": 1, r"\dot": 1, r"\ddot": 1, r"\hat": 1}
+_NUM_ARGUMENTS = {
+    r"\frac": 2,
+    r"\binom": 2,
+    r"\sqrt": 1,
+    r"\overline": 1,
+    r"\dot": 1,
+    r"\ddot": 1,
+    r"\hat": 1,
+}
 
 _WITH_NAME = frozenset((r"\begin", r"\end", r"\mathbb"))  # their argument is a name and stays as it is
 
@@ -63,6 +71,10 @@ _UNIT_LETTERS = re.compile(r"[a-zA-Z]+(?:\^?\{?-?\d\}?)?(?:\s*[/ ]\s*[a-zA-Z]+(?
 # The two-letter words that answers hold; other pairs of letters are products.
 _SHORT_WORDS = frozenset("no up to of in is it on at by if as be we he or".split())
 _BARE_WORD = re.compile(r"(?<![a-zA-Z\\])(?<!\\begin\{)(?<!\\end\{)(?<!\\mathbb\{)[a-zA-Z]{2,}(?![a-zA-Z])")
+# 6th, 6^{\text{th}}: which one is its number.
+_ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*)?\{?\s*(?:\\text\{\s*)?(?:st|nd|rd|th)\s*\}?\s*\}?\s*$")
+# Environments that set one statement under the other; a matrix or an array is none of them.
+_ROWS = re.compile(r"\\begin\{(cases|aligned|align\*?|gathered|split)\}(.*?)\\end\{\1\}", re.DOTALL)
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz".upper())
 
 
@@ -74,6 +86,7 @@ def normalise(answer: str) -> str:
         text = re.sub(r"\\\\(?=[a-zA-Z])", r"\\", text)  # doubled by somebody's JSON
     text = text.removeprefix("**").removesuffix("**")
     text = re.sub(r"\\\\\s*\[[^\[\]]*\]", r"\\\\ ", text)  # row distance: \\[4pt]
+    text = _ROWS.sub(lambda rows: _listed(rows[2]), text)
     text = _joined_numerals(text)
     text = re.sub(r"\\\$", r"\\usd ", text).replace("$", "")
     text = re.sub(r"\\[()\[\]]", " ", text)
@@ -81,7 +94,15 @@ def normalise(answer: str) -> str:
     text = _choose_and_over(text)
     text = _arguments(text)
     text = _words(text)
-    text = re.sub(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)", r"\\degree ", text)
+    text = re.sub(
+        r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)|(?<=\d)\^\s*(?:\{\s*o\s*\}|o(?![a-zA-Z]))", r"\\degree ", text
+    )
+    text = re.sub(r"(?<![\\^_])\{\s*(\\times|\\cdot|\\div|[=<>+/-])\s*\}", r" \1 ", text)
+    text = re.sub(r"\\mu\s*\\text\{\s*([a-zA-Z])", r"\\text{µ\1", text)
+    text = re.sub(_ORDINAL, "", text)
+    text = re.sub(r"^\s*\\(?:therefore|implies|Rightarrow|Longrightarrow)(?![a-zA-Z])", "", text)
+    text = re.sub(r"(?<=\d)\s*m\s*/\s*s(\s*\^\s*\{?2\}?)?\s*$", r" \\text{m/s}\1", text)
+    text = re.sub(r"(?<=[\d}\s])\\Omega\s*$", r"\\text{ohm}", text)
     text = re.sub(r"(?<!\\)%", r"\\%", text)
     text = re.sub(r"\.{3,}", r"\\ldots ", text)
     text = text.replace("<=", r"\le ").replace(">=", r"\ge ").replace("!=", r"\ne ").replace("**", "^")
@@ -98,6 +119,18 @@ def _joined_numerals(text: str) -> str:
     """1{,}000, 1,\\!000, 1\\,000\\,000 and 1 000 000 as one number each."""
     text = _NUMERAL_GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
     return _SPACED_GROUPS.sub(lambda number: number[1].replace(" ", ""), text)
+
+
+def _listed(rows: str) -> str:
+    """Rows one under the other as a list; a row that starts with `=` goes on with the one before it."""
+    statements: list[str] = []
+    for row in re.split(r"\\\\", rows.replace(r"\&", "")):
+        row = re.sub(r"&\s*(?=[=<>\\])|^\s*&", "", row).strip().rstrip(",;.").strip()
+        if row.startswith("=") and statements:
+            statements[-1] += " " + row
+        elif row:
+            statements.append(row)
+    return " " + ", ".join(statements) + " "
 
 
 def _commands(text: str) -> str:
@@ -148,6 +181,7 @@ def _commands(text: str) -> str:
 def _text(content: str, before: str, command: str) -> str:
     """The content of a text command: words stay text, numbers and letters become mathematics again."""
     content = re.sub(r"\\[,;:! ]|~", " ", content).replace("$", "").replace("\\%", "%")
+    content = re.sub(r"(?i)(?<![a-z])([ap])\.\s?m\.?(?![a-z])", r"\1m", content)
     words = content.strip()
     if command == r"\operatorname":
         return f"\\{words} " if words in _FUNCTIONS else _wrapped(content)
@@ -160,11 +194,13 @@ def _text(content: str, before: str, command: str) -> str:
         return rf" \l{connective[1]} "
     if words.lower() in ("percent", "percentage", "pct"):
         return r"\% "
+    if words.lower() == "infinity":
+        return r"\infty "
     counted = re.fullmatch(r"([+-]?\d[\d.,]*)\s+([^\d]+)", words)
     if counted:  # \text{30 students}
         return f"{counted[1]} " + _text(counted[2], counted[1], command)
     # Behind a number upright letters are a unit (5 \text{m}, 3 \mathrm{m/s}), unless they are a constant.
-    behind_number = re.search(r"(?:[\d}]|[\d}]\s*\\frac\s*\{|/\s*\{?|\}\s*\{)\s*$", before)
+    behind_number = re.search(r"(?:[\d}]|\\mu\s*|[\d}]\s*\\frac\s*\{|/\s*\{?|\}\s*\{)\s*$", before)
     if behind_number and _UNIT_LETTERS.fullmatch(words) and words not in ("e", "i", "d"):
         return re.sub(r"([a-zA-Z]+)(?:\^?\{?(-?\d)\}?)?", _unit_power, words)
     if not re.search(r"[^\W\d_]{2}", words):
@@ -235,7 +271,9 @@ def _with_arguments(text: str, match: re.Match[str]) -> tuple[str, int]:
         position = _skip_spaces(text, position)
         end = _argument_end(text, position, name)
         argument = text[position:end]
-        inside = argument[1:-1] if argument[:1] == "{" or (name == r"\sqrt" and argument[:1] == "(") else argument
+        inside = (
+            argument[1:-1] if argument[:1] == "{" or (name == r"\sqrt" and argument[:1] == "(") else argument
+        )
         piece += "{" + _arguments(inside) + "}"
         position = end
     return piece, position
@@ -258,7 +296,10 @@ def _argument_end(text: str, position: int, name: str) -> int:
 def _words(text: str) -> str:
     """Bare words in \\text{}; `and` and `or` become the connectives; scale words become numbers."""
     pieces = re.split(r"(\\text\{[^{}]*\})", text)
-    wrapped = "".join(piece if piece.startswith(r"\text{") else _BARE_WORD.sub(_bare_word, piece) for piece in pieces)
+    wrapped = "".join(
+        piece if piece.startswith(r"\text{") else _BARE_WORD.sub(_bare_word, piece) for piece in pieces
+    )
+    wrapped = re.sub(r"\\text\{per\s?cent\}|\\text\{per\}\s*\\text\{cent\}", r"\\% ", wrapped)
     # Neighbouring words are one phrase.
     while (joined := re.sub(r"\\text\{([^{}]*)\}\s*\\text\{([^{}]*)\}", _join, wrapped)) != wrapped:
         wrapped = joined
@@ -289,7 +330,9 @@ def _bare_word(match: re.Match[str]) -> str:
     if behind_number and (is_bare_unit(word) or (ends and word in ("min", "mins", "deg"))):
         return rf"\text{{{word}}}"
     if word in _FUNCTIONS:
-        return match.group() if re.search(r"[_^{]\s*\{?$", before) else rf"\{word.replace('infinity', 'infty')} "
+        return (
+            match.group() if re.search(r"[_^{]\s*\{?$", before) else rf"\{word.replace('infinity', 'infty')} "
+        )
     if word.lower() in _SHORT_WORDS and _stands_in_prose(match):
         return rf"\text{{{word}}}"
     if re.search(r"[_^]\s*\{?\s*$", before) or len(word) < 3:
@@ -318,6 +361,8 @@ def _trimmed(text: str) -> str:
         text = text.strip()
         if re.search(r"[^.]\.$|^\.$", text) or text[-1:] in (",", ";"):
             text = text[:-1]
+        if text.endswith("\\\\") and r"\begin" not in text:
+            text = text[:-2]
         if text[:1] in ("{", "(") and group_end(text, 0) == len(text) and len(text) > 1:
             inner = text[1:-1]
             closes = {"{": "}", "(": ")"}[text[0]] == text[-1]

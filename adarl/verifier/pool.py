@@ -25,6 +25,7 @@ CHUNK = 16  # tasks that travel together
 _START_SECONDS = 120.0  # a worker that needs longer to start is broken
 _GRACE_SECONDS = 5.0  # the worker's own timer comes first, this is for one that cannot even run it
 _MAX_FAILED_STARTS = 3
+_NEVER_WAITING = ("math", "exact", "numeric")  # kinds whose grading computes all the time
 _TIME_SIGNALS = (-signal.SIGALRM, -signal.SIGXCPU)
 
 
@@ -36,6 +37,7 @@ class Task:
     gold: str
     text: str
     crashes: int = 0
+    stalls: int = 0
 
 
 @dataclass
@@ -43,6 +45,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     deadline: float
     ready: bool = False
+    cpu_seconds: float = 0.0  # that it had used up when it sent its last message
     buffer: bytearray = field(default_factory=bytearray)
     chunk: deque[Task] = field(default_factory=deque)
 
@@ -61,6 +64,7 @@ class WorkerPool:
         self._workers: dict[int, _Worker] = {}  # by the file descriptor of their output
         self._failed_starts = 0
         self._closing = False
+        self._ended = False
         self._started = threading.Event()
         self.failure: str | None = None
         self._wake_read, self._wake_write = os.pipe()
@@ -93,10 +97,13 @@ class WorkerPool:
         self._thread.join()
 
     def _wake(self) -> None:
-        try:
-            os.write(self._wake_write, b"x")
-        except BlockingIOError:
-            pass  # it is awake already
+        with self._lock:
+            if self._ended:
+                return  # the pipe is closed, its number may belong to another file by now
+            try:
+                os.write(self._wake_write, b"x")
+            except BlockingIOError:
+                pass  # it is awake already
 
     # Everything below runs in the dispatcher thread.
 
@@ -112,8 +119,10 @@ class WorkerPool:
             self._started.set()
             self._stop_all()
             self._selector.close()
-            os.close(self._wake_read)
-            os.close(self._wake_write)
+            with self._lock:
+                self._ended = True
+                os.close(self._wake_read)
+                os.close(self._wake_write)
 
     def _turn(self) -> None:
         for key, _ in self._selector.select(timeout=self._next_deadline()):
@@ -133,7 +142,13 @@ class WorkerPool:
 
     def _start_worker(self) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "adarl.verifier.worker", self._settings.model_dump_json(), str(os.getpid())],
+            [
+                sys.executable,
+                "-m",
+                "adarl.verifier.worker",
+                self._settings.model_dump_json(),
+                str(os.getpid()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
@@ -162,12 +177,13 @@ class WorkerPool:
                 self._started.set()
                 return
             worker.ready = True
+            worker.cpu_seconds = float(message["cpu"])
             self._failed_starts = 0
             if all(other.ready for other in self._workers.values()):
                 self._started.set()
             return
         assert isinstance(message, list)
-        number, verdict, reward, answer, seconds, note = message
+        number, verdict, reward, answer, seconds, note, worker.cpu_seconds = message
         worker.chunk.popleft()
         worker.deadline = time.monotonic() + self._patience
         if note:
@@ -178,26 +194,39 @@ class WorkerPool:
         """A worker has ended: settle its current task, put the others back, start the next one."""
         worker = self._workers.pop(fd)
         self._selector.unregister(fd)
-        code = _exit_status(worker.process)
+        code, cpu_seconds = _exit_status(worker.process)
         for pipe in (worker.process.stdin, worker.process.stdout):
             if pipe is not None:
                 _close_quietly(pipe)
         if not worker.ready:
             self._failed_starts += 1
             if self.failure is None and self._failed_starts >= _MAX_FAILED_STARTS:
-                self.failure = f"verifier workers end while they start (exit status {code}): see their output above"
+                self.failure = (
+                    f"verifier workers end while they start (exit status {code}): see their output above"
+                )
             if self.failure is not None:
                 self._started.set()
                 self._closing = True
                 return
         if worker.chunk and code != 0:
-            self._settle(worker.chunk.popleft(), code, ran_out_of_time)
+            self._settle(worker.chunk.popleft(), code, ran_out_of_time, cpu_seconds - worker.cpu_seconds)
         with self._lock:
             self._queue.extendleft(reversed(worker.chunk))
         self._start_worker()
 
-    def _settle(self, task: Task, code: int, ran_out_of_time: bool) -> None:
-        if ran_out_of_time or code in _TIME_SIGNALS:
+    def _settle(self, task: Task, code: int, ran_out_of_time: bool, cpu_seconds: float) -> None:
+        stalled = (
+            code == -signal.SIGALRM
+            and not ran_out_of_time
+            and task.stalls == 0
+            and self._settings.kind in _NEVER_WAITING
+            and cpu_seconds < self._settings.timeout_seconds / 2
+        )
+        if stalled:
+            task.stalls = 1  # the machine was at other things: the answer has not had its time
+            with self._lock:
+                self._queue.appendleft(task)
+        elif ran_out_of_time or code in _TIME_SIGNALS:
             seconds = self._settings.timeout_seconds
             self._on_result(task.number, Verification(Verdict.TIMEOUT, 0.0, None, seconds))
         elif task.crashes == 0:
@@ -205,7 +234,9 @@ class WorkerPool:
             with self._lock:
                 self._queue.appendleft(task)
         else:
-            print(f"adarl: a verifier worker crashed twice on one answer (exit status {code})", file=sys.stderr)
+            print(
+                f"adarl: a verifier worker crashed twice on one answer (exit status {code})", file=sys.stderr
+            )
             self._on_result(task.number, Verification(Verdict.ERROR, 0.0))
 
     def _assign(self) -> None:
@@ -217,7 +248,7 @@ class WorkerPool:
                 # Small shares while the queue is short, so that all workers have some.
                 size = min(CHUNK, -(-len(self._queue) // len(self._workers)))
                 chunk = [self._queue.popleft() for _ in range(size)]
-            if chunk[0].crashes:
+            if chunk[0].crashes or chunk[0].stalls:
                 with self._lock:
                     self._queue.extendleft(reversed(chunk[1:]))
                 chunk = chunk[:1]
@@ -246,13 +277,18 @@ class WorkerPool:
         self._workers.clear()
 
 
-def _exit_status(process: subprocess.Popen[bytes]) -> int:
-    """Of a process that has closed its output, which means that it ends now or has to."""
-    try:
-        return process.wait(timeout=2.0)
-    except subprocess.TimeoutExpired:
+def _exit_status(process: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """(exit status, CPU seconds) of a process that has closed its output, which means that it ends now or has to."""
+    until = time.monotonic() + 2.0
+    ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+    while not ended and time.monotonic() < until:
+        time.sleep(0.002)
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+    if not ended:
         process.kill()
-        return process.wait()
+        ended, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 def _close_quietly(pipe: object) -> None:

@@ -30,7 +30,9 @@ def grade_program(response: str, tests: str, settings: VerifierSettings) -> Veri
     if program is None:
         return Verification(Verdict.NO_ANSWER, 0.0)
     if len(program) > MAX_PROGRAM_CHARS or not tests.strip():
-        return Verification(Verdict.UNPARSABLE if tests.strip() else Verdict.INCORRECT, 0.0, program[:MAX_PROGRAM_CHARS])
+        return Verification(
+            Verdict.UNPARSABLE if tests.strip() else Verdict.INCORRECT, 0.0, program[:MAX_PROGRAM_CHARS]
+        )
     outcome = run_tests(program, tests, settings.timeout_seconds, settings.memory_mb)
     if outcome.get("setup"):
         raise RuntimeError(str(outcome["setup"]))

@@ -32,18 +32,39 @@ MAX_ITEMS = 200  # of one list or matrix
 MAX_NESTING = 6  # lists within lists
 
 _ANNOUNCED = re.compile(
-    r"\\text\{(?:the )?(?:final |correct )?(?:answer|option|choice|result|ans)(?: is)?\s*:?\s*([^{}]*)\}\s*:?", re.IGNORECASE
+    r"\\text\{(?:the )?(?:final |correct )?(?:answer|option|choice|result|ans|point|points|interval|ordered pair)(?: is)?\s*:?\s*([^{}]*)\}\s*:?",
+    re.IGNORECASE,
+)
+# `\text{The number of ways is } 15`: words alone, up to a verb that names the value.
+_SENTENCE = re.compile(r"\\text\{((?:[a-zA-Z]+\s+)+(?:is|are|equals))\s*:?\s*\}\s*:?\s*(?=[^\s=])")
+_DOUBT = frozenset(
+    "not no never neither nor cannot if unless except wrong incorrect false maybe perhaps or but what".split()
 )
 _CHOICE = re.compile(r"\(?\s*([A-Z])\s*[).:]\s*(.*)|([A-Z])", re.DOTALL)
+# \text{A: Paris}, \text{(A) Paris}, A \text{(Paris)}
+_LABELLED = re.compile(
+    r"\\text\{\(?([A-Z])\s*[).:]\s*([^{}]*[a-z][^{}]*)\}|(?:\\text\{)?\(?([A-Z])\)?\s*(?:\\text\{)?\s*\(([^{}()]*)\)\s*\}"
+)
+# (A)(B)(C) or `A. 12 B. 13` is no choice but several.
+_ANOTHER_CHOICE = re.compile(r"(?<![a-zA-Z\\}])\(\s*[A-Z]\s*\)|(?:^|[\s,;/])[A-Z]\s*[).:]")
 _WORDS = re.compile(r"\\text\{([^{}]*)\}")
 _ARTICLE = re.compile(r"(?:an?|the)\s+")
-_BASE = re.compile(r"(\d+)\s*_\s*(?:\{\s*(\d+)\s*\}|(\d))")
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_BASE = re.compile(
+    r"(?:\\text\{)?(?=[A-Z]*\d)([0-9A-Z]+)\}?\s*_\s*(?:\{\s*(?:\\text\{)?\s*(\d+|[a-z]+)\s*\}?\s*\}|(\d))"
+)
+_BASE_WORDS = dict(
+    zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True)
+)
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
 _CLOCK = re.compile(r"\d{1,2}\s*:\s*\d\d")
 _RELATION = r"=|<|>|\\le|\\ge|\\ne|\\in|\\notin|\\approx|\\equiv|\\sim"
 _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[lcr|]*\})?(.*?)\\end\{\1\}", re.DOTALL)
+_BUILT = re.compile(r"(?:[a-zA-Z]|\([a-zA-Z, ]*\))(?:\s*\\in\s*(?:\\mathbb\s*\{?R\}?))?")  # x of {x | x > 2}
+_HALF_LINES = r"\^\s*\{?\s*[+-]\s*\}?|_\s*\{\s*(?:<|>|\\le|\\ge)\s*0\s*\}"  # behind \mathbb{R}
 _EMPTY_ANSWER = re.compile(r"(?:\\ldots|\\text\{\s*\}|[\s.,;:?_'\"*{}()\-]|\\quad)*")
 _CURRENCY = re.compile(r"([+-]?)\s*(\\usd|[€£¥₹])\s*(.*)", re.DOTALL)
+_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
+_DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\frac\{[^{}]*\}\{[^{}]*\}|\([^()]*\)|\\?[a-zA-Z]+)\s*\\degree")
 _DEGREE_SCALE = re.compile(r"\\degree\s*(?:\\text\{\s*)?([CFK])\s*\}?\s*$")
 
 
@@ -56,6 +77,9 @@ def read(answer: str) -> tuple[Answer, ...]:
     text = normalise(answer)
     if _EMPTY_ANSWER.fullmatch(text):
         return ()
+    sentence = _SENTENCE.match(text)
+    if sentence is not None and not _DOUBT & set(sentence[1].lower().split()):
+        text = text[sentence.end() :].strip()
     announced = _ANNOUNCED.match(text)
     if announced is not None:
         rest = (rf"\text{{{announced[1]}}}" if announced[1] else "") + text[announced.end() :]
@@ -65,7 +89,7 @@ def read(answer: str) -> tuple[Answer, ...]:
 
 def _readings(text: str, nesting: int) -> Iterator[Answer]:
     choice = _CHOICE.fullmatch(text)
-    if choice is not None:
+    if choice is not None and not _ANOTHER_CHOICE.search(choice[2] or ""):
         letter, rest = choice[1] or choice[3], (choice[2] or "").strip()
         yield Choice(letter, rest)
         if rest:
@@ -73,12 +97,24 @@ def _readings(text: str, nesting: int) -> Iterator[Answer]:
                 yield from _readings(rest, nesting)
             return
     words = _WORDS.fullmatch(text)
+    labelled = _LABELLED.fullmatch(text)
+    if labelled is not None and not _ANOTHER_CHOICE.search(labelled[2] or ""):
+        yield Choice(labelled[1] or labelled[3], rf"\text{{{labelled[2] or labelled[4]}}}")
     if words is not None and (parts := re.split(r"\s*,\s*(?:and |or )?|\s+and\s+|\s+or\s+", words[1]))[1:]:
         yield Collection(tuple(_named_words(part) for part in parts if part))
-    if _THOUSANDS.search(text) and enclosed(text) is None:
-        # 1,000 is one number, or the list of 1 and 000 (as in 101,103): both readings stand.
+    numbers = _THOUSANDS.findall(text)
+    is_list = all(_may_be_list(number) for number in numbers)
+    if numbers and (not is_list or enclosed(text) is None):
+        # 1,000 is one number; 101,103 may also be the list of 101 and 103: then both readings stand.
         yield _structure(_THOUSANDS.sub(lambda number: number[0].replace(",", ""), text), nesting)
-    yield _structure(text, nesting)
+    if is_list:
+        yield _structure(text, nesting)
+
+
+def _may_be_list(grouped: str) -> bool:
+    """Whether digits in groups of three can be a list: no element is `000` or `050`, and none comes twice."""
+    groups = grouped.split(",")
+    return not any(group.startswith("0") for group in groups) and len(set(groups)) == len(groups)
 
 
 def _structure(text: str, nesting: int) -> Answer:
@@ -144,7 +180,10 @@ def _shared_name(items: list[Answer]) -> list[Answer]:
 
 
 def _joined(items: list[Answer], separators: list[str]) -> Answer:
-    bounds = [isinstance(item, Relation) and bool({"<", ">", r"\le", r"\ge", r"\ne"} & set(item.signs)) for item in items]
+    bounds = [
+        isinstance(item, Relation) and bool({"<", ">", r"\le", r"\ge", r"\ne"} & set(item.signs))
+        for item in items
+    ]
     if any(bounds) and all(bounds) and r"\lor" not in separators:
         return Both(tuple(items))
     return Collection(tuple(items))
@@ -165,6 +204,13 @@ def _region(text: str, nesting: int) -> Answer | None:
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Collection((), braces=True)
     name = re.fullmatch(r"\\mathbb\s*\{?([RZNQC])\}?", text)
+    if (half := re.fullmatch(rf"\\mathbb\s*\{{?R\}}?\s*({_HALF_LINES})", text)) is not None:
+        above = "+" in half[1] or ">" in half[1] or r"\ge" in half[1]
+        is_open = r"\le" not in half[1] and r"\ge" not in half[1]
+        half_line = (
+            sympy.Interval(0, sympy.oo, is_open) if above else sympy.Interval(-sympy.oo, 0, True, is_open)
+        )
+        return Region(half_line)
     if name is not None:
         known = {"R": sympy.S.Reals, "Z": sympy.S.Integers, "N": sympy.S.Naturals, "Q": sympy.S.Rationals,
                  "C": sympy.S.Complexes}  # fmt: skip
@@ -204,7 +250,7 @@ def _bracketed(text: str, nesting: int) -> Answer | None:
     opening, inside, closing = brackets
     if opening == r"\{" and closing == r"\}":
         builder, signs = split_top(inside, r"\||:")
-        if len(builder) == 2 and signs:
+        if len(builder) == 2 and signs and _BUILT.fullmatch(builder[0]):
             return _structure(builder[1], nesting + 1)
         if _EMPTY_ANSWER.fullmatch(inside):
             return Collection((), braces=True)
@@ -255,6 +301,8 @@ def _scaled(cell: Answer, factor: sympy.Expr) -> Answer:
 
 def _plus_minus(text: str, nesting: int) -> Answer | None:
     r"""a \pm b is the list of both values; \mp goes with its \pm."""
+    if r"\pm" not in text:
+        text = text.replace(r"\mp", r"\pm")
     count = text.count(r"\pm")
     if count == 0:
         return None
@@ -263,7 +311,9 @@ def _plus_minus(text: str, nesting: int) -> Answer | None:
     together = r"\mp" in text
     values: list[Answer] = []
     for choice in range(2 if together else 2**count):
-        signs = iter([bool(choice >> place & 1) for place in range(count)] if not together else [bool(choice)] * count)
+        signs = iter(
+            [bool(choice >> place & 1) for place in range(count)] if not together else [bool(choice)] * count
+        )
         written = re.sub(r"\\pm", lambda _, s=signs: "-" if next(s) else "+", text)  # type: ignore[misc]
         written = written.replace(r"\mp", "+" if choice else "-")
         values.append(_structure(re.sub(r"^\s*\+", "", written).strip(), nesting + 1))
@@ -276,14 +326,17 @@ def _ratio(text: str, nesting: int) -> Answer | None:
         return None
     if len(pieces) > 8 or not all(pieces):
         raise Unreadable(text)
-    return Ratio(tuple(_structure(piece, nesting + 1) for piece in pieces), _CLOCK.fullmatch(text) is not None)
+    return Ratio(
+        tuple(_structure(piece, nesting + 1) for piece in pieces), _CLOCK.fullmatch(text) is not None
+    )
 
 
 def _quantity(text: str) -> Answer:
     based = _BASE.fullmatch(text)
     if based is not None:
-        digits, base = based[1], int(based[2] or based[3])
-        if not 2 <= base <= 36 or any(int(digit) >= base for digit in digits):
+        digits, written = based[1], based[2] or based[3]
+        base = int(written) if written.isdigit() else _BASE_WORDS.get(written, 0)
+        if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
             raise Unreadable(text)
         return BaseNumeral(digits.lstrip("0") or "0", base)
     value_text, unit = _without_unit(text)
@@ -309,6 +362,8 @@ def _without_unit(text: str) -> tuple[str, Unit | None]:
     if scale is not None:
         name = {"C": "celsius", "F": "fahrenheit", "K": "kelvin"}[scale[1]]
         return text[: scale.start()].strip(), parse_unit(rf"\text{{{name}}}")
+    if _TRIGONOMETRIC.search(text) and r"\degree" in text:
+        return _DEGREES.sub(r"(\\frac{\1 \\pi}{180})", text), None
     text = re.sub(r"\\degree\s*$", r"\\text{degree}", text)
     start = _unit_start(text)
     if start is None:

@@ -18,6 +18,8 @@ def to_region(answer: Answer) -> Set | None:
         return answer.members
     if isinstance(answer, Ordered):
         return _interval(answer)
+    if isinstance(answer, Both | Collection) and len(_variables(answer)) > 1:
+        return None  # x < 4, y < 4 is about pairs
     if isinstance(answer, Collection):
         return _collection(answer)
     if isinstance(answer, Relation):
@@ -35,14 +37,17 @@ def to_region(answer: Answer) -> Set | None:
 
 def variable_of(answer: Answer) -> str | None:
     """The name of the one variable that an inequality or membership is about."""
+    names = _variables(answer)
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _variables(answer: Answer) -> frozenset[str]:
     if isinstance(answer, Relation):
-        names = {str(symbol) for side in answer.sides for symbol in _symbols(side)}
-        return names.pop() if len(names) == 1 else None
+        return frozenset(str(symbol) for side in answer.sides for symbol in _symbols(side))
     if isinstance(answer, Both | Collection):
         parts = answer.relations if isinstance(answer, Both) else answer.items
-        found = {variable_of(part) for part in parts} - {None}
-        return found.pop() if len(found) == 1 else None
-    return None
+        return frozenset[str]().union(*(_variables(part) for part in parts))
+    return frozenset()
 
 
 def _symbols(answer: Answer) -> set[sympy.Symbol]:

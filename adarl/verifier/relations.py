@@ -13,7 +13,15 @@ from adarl.verifier.values import same_expression, to_sympy
 
 Same = Callable[[Answer, Answer], bool]
 
-_FLIPPED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le", "=": "=", r"\ne": r"\ne", r"\equiv": r"\equiv"}
+_FLIPPED = {
+    "<": ">",
+    ">": "<",
+    r"\le": r"\ge",
+    r"\ge": r"\le",
+    "=": "=",
+    r"\ne": r"\ne",
+    r"\equiv": r"\equiv",
+}
 # What can be the name of a value: x, x_1, m_{\max}, f(x), P(A), AB, \angle ABC, |AB|, dM/dt, \text{Area}, (x, y).
 _LETTER = r"(?:\\?[a-zA-Z]+|\\text\{[^{}]*\})"
 _SUBSCRIPT = r"(?:\s*_\s*(?:\{[^{}]*\}|\\?\w+))?"
@@ -22,7 +30,9 @@ _NAME = re.compile(
     rf"(?:\s*\([^()=]*\))?(?:\s*\[[A-Z ]+\])?|\\frac\{{d[^{{}}]*\}}\{{d[^{{}}]*\}}|\[[A-Z]+\]",
 )
 _FUNCTION = re.compile(r"([a-zA-Z])\s*\(\s*([a-zA-Z])\s*\)")
-_OPERATOR_WORDS = re.compile(r"\\(?:frac|sqrt|sin|cos|tan|log|ln|exp|pi|infty|binom|times|cdot|div|pm)(?![a-zA-Z])")
+_OPERATOR_WORDS = re.compile(
+    r"\\(?:frac|sqrt|sin|cos|tan|log|ln|exp|pi|infty|binom|times|cdot|div|pm)(?![a-zA-Z])"
+)
 
 
 def is_name(text: str) -> bool:
@@ -32,6 +42,8 @@ def is_name(text: str) -> bool:
         return True  # (x, y) = (1, 2)
     if re.fullmatch(rf"{_LETTER}{_SUBSCRIPT}(?:\s*[+-]\s*{_LETTER}{_SUBSCRIPT})+", text):
         return not _OPERATOR_WORDS.search(text)  # a + b = 10
+    if re.fullmatch(rf"{_LETTER}(?:\s*:\s*{_LETTER})+", text):
+        return not _OPERATOR_WORDS.search(text)  # a : b = 3 : 4
     if _NAME.fullmatch(text) is None:
         return False
     return text.startswith(r"\frac{d") or not _OPERATOR_WORDS.search(text)
@@ -60,14 +72,15 @@ def values_of(relation: Relation, same: Same) -> list[Answer]:
     if start > 0 or len(values) > 1:
         rounded = values[len(exact) :]
         if rounded and all(_roughly(exact[-1], value) for value in rounded):
-            return [exact[-1], *rounded]
+            return [exact[-1], *(value for value in rounded if _is_rounding(exact[-1], value))]
         return [] if rounded else [exact[-1]]
     return []
 
 
 def _states_constants(sides: list[Answer]) -> bool:
     return all(
-        isinstance(side, Quantity) and (isinstance(side.value, Fraction) or not side.value.free_symbols) for side in sides
+        isinstance(side, Quantity) and (isinstance(side.value, Fraction) or not side.value.free_symbols)
+        for side in sides
     )
 
 
@@ -78,6 +91,18 @@ def _roughly(exact: Answer, rounded: Answer) -> bool:
     if a.free_symbols or b.free_symbols:
         return False
     return bool(abs((a - b).evalf(15)) <= 0.01 * abs(a.evalf(15)))
+
+
+def _is_rounding(exact: Answer, rounded: Answer) -> bool:
+    """Whether a decimal or whole number is the exact value, rounded or cut off at its last place."""
+    if not (
+        isinstance(exact, Quantity) and isinstance(rounded, Quantity) and isinstance(rounded.value, Fraction)
+    ):
+        return False
+    place = 2 * rounded.printed.half_place if rounded.printed else Fraction(1)
+    if not rounded.printed and rounded.value.denominator != 1:
+        return False
+    return bool(abs(to_sympy(exact.value) - to_sympy(rounded.value)).evalf(30) < to_sympy(place))
 
 
 def same_relation(answer: Relation, gold: Relation, same: Same) -> bool:
@@ -117,7 +142,13 @@ def _same_final_value(answer: Relation, gold: Relation, same: Same) -> bool:
 def _with_variable_of(answer: Relation, gold: Relation) -> tuple[Answer, Answer] | None:
     """f(n) = n for f(x) = x: the right sides with one name for the argument."""
     mine, theirs = _FUNCTION.fullmatch(answer.texts[0]), _FUNCTION.fullmatch(gold.texts[0])
-    if mine is None or theirs is None or mine[1] != theirs[1] or answer.signs != ("=",) or gold.signs != ("=",):
+    if (
+        mine is None
+        or theirs is None
+        or mine[1] != theirs[1]
+        or answer.signs != ("=",)
+        or gold.signs != ("=",)
+    ):
         return None
     right_a, right_g = answer.sides[1], gold.sides[1]
     if not isinstance(right_a, Quantity) or not isinstance(right_g, Quantity):
@@ -155,7 +186,17 @@ def _constant_ratio(a: Expr, b: Expr) -> Expr | None:
             for place, symbol in enumerate(sorted(b.free_symbols, key=str))
         }
         upper, lower = a.xreplace(point), b.xreplace(point)
-        if lower.is_number and not lower.is_zero and lower.is_finite and upper.is_finite and not upper.is_zero:
-            ratio = sympy.nsimplify(upper / lower) if (upper / lower).is_Rational else sympy.simplify(upper / lower)
+        if (
+            lower.is_number
+            and not lower.is_zero
+            and lower.is_finite
+            and upper.is_finite
+            and not upper.is_zero
+        ):
+            ratio = (
+                sympy.nsimplify(upper / lower)
+                if (upper / lower).is_Rational
+                else sympy.simplify(upper / lower)
+            )
             return ratio if same_expression(a, ratio * b) else None
     return None

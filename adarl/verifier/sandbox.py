@@ -81,7 +81,11 @@ def _become_nobody(scratch: str) -> None:
     os.setgid(_NOBODY)
     os.setuid(_NOBODY)
     if not os.access(os.__file__, os.R_OK):
-        print(json.dumps({"setup": f"user nobody cannot read {os.__file__}: install Python where all may read it"}))
+        print(
+            json.dumps(
+                {"setup": f"user nobody cannot read {os.__file__}: install Python where all may read it"}
+            )
+        )
         sys.exit(0)
 
 
@@ -218,7 +222,9 @@ def _watch(init: int, result: int, job: dict[str, object]) -> dict[str, object]:
         timed_out = True
     code = os.waitstatus_to_exitcode(status)
     if code == _NO_SANDBOX and not received:
-        return {"setup": "the sandbox cannot make its file system read-only: run in a container that allows it"}
+        return {
+            "setup": "the sandbox cannot make its file system read-only: run in a container that allows it"
+        }
     passed = received == str(job["nonce"]).encode() and code == 0 and not timed_out
     return {"passed": passed, "timed_out": timed_out, "syntax_error": code == _SYNTAX_ERROR}
 

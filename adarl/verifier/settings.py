@@ -65,9 +65,7 @@ class VerifierSettings(BaseModel):
     @classmethod
     def _known_extraction(cls, extraction: object) -> object:
         if extraction not in EXTRACTIONS:
-            raise ValueError(
-                f"verifier.extraction is {extraction!r}: choose one of {', '.join(EXTRACTIONS)}"
-            )
+            raise ValueError(f"verifier.extraction is {extraction!r}: choose one of {', '.join(EXTRACTIONS)}")
         return extraction
 
     @field_validator("workers")

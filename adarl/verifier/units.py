@@ -18,13 +18,16 @@ _add("length", 1000, "km kilometer kilometre")
 _add("length", "1/10", "dm decimeter decimetre")
 _add("length", "1/100", "cm centimeter centimetre")
 _add("length", "1/1000", "mm millimeter millimetre")
-_add("length", "1/1000000", r"\mum micrometer micrometre micron")
+_add("length", "1/1000000", "µm micrometer micrometre micron")
 _add("length", "1/1000000000", "nm nanometer nanometre")
 _add("length", "0.0254", "in inch inche")
 _add("length", "0.3048", "ft foot feet")
 _add("length", "0.9144", "yd yard")
 _add("length", "1609.344", "mi mile")
 _add("time", 1, "s sec second")
+_add("time", "1/1000", "ms millisecond msec")
+_add("time", "1/1000000", "µs microsecond")
+_add("time", "1/1000000000", "ns nanosecond")
 _add("time", 60, "min minute")
 _add("time", 3600, "h hr hour")
 _add("time", 86400, "day")
@@ -66,17 +69,26 @@ _add("voltage", 1, "V volt")
 _add("current", 1, "A ampere amp")
 _add("resistance", 1, "ohm")
 _add("amount", 1, "mol mole")
+_add("charge", 1, "C coulomb")
+_add("capacitance", 1, "F farad")
+_add("magnetic field", 1, "T tesla")
+_add("inductance", 1, "H henry")
 
 _ABBREVIATIONS = {"mph": "mi/h", "kph": "km/h", "kmph": "km/h", "kmh": "km/h", "sqft": "ft^2"}
 # Bare letters are products of variables; only these are read as units without \text.
-BARE_UNITS = frozenset("km cm mm dm kg mg ft lb oz ml mL mph kph kmph nm Hz kHz kJ kW Pa eV mol sec hr".split())
+BARE_UNITS = frozenset(
+    "km cm mm dm kg mg ft lb oz ml mL mph kph kmph nm Hz kHz kJ kW Pa eV mol sec hr".split()
+)
 # A plain measure without a kind: says no more than no unit at all.
 _EMPTY = {"unit", "sq unit"}
 # Words that change what is stated. A label holding one of them is a sentence, not a unit.
 _SENTENCE_WORDS = frozenset(
     "is are was be not no isn't wrong incorrect false true or and but if than then else except minus plus times "
     "divided least most more less only either neither maybe perhaps approximately about correct answer it "
-    "instead should must would could because since so".split()
+    "instead should must would could because since so squared cubed factorial half halves third thirds fourths fifths "
+    "sixths sevenths eighths ninths tenth tenths hundredth hundredths thousandth thousandths root pi over negative "
+    "choose mod modulo to through one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred".split()
 )
 SCALES = {
     "dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12,
@@ -189,6 +201,10 @@ def _named(name: str) -> Unit | None:
         dimension, factor = _TABLE[base]
         return Unit(frozenset({(dimension, 1)}), factor)
     words = [_singular(word) for word in name.lower().split()]
+    if any("-" in word and set(word.split("-")) <= _SENTENCE_WORDS for word in name.lower().split()):
+        raise NotAUnit(name)  # twenty-four
+    if len(name) == 1:
+        raise NotAUnit(name)  # 5k is 5000
     if len(words) > 4 or any(word in _SENTENCE_WORDS for word in words):
         raise NotAUnit(name)
     if not all(re.fullmatch(r"[^\W\d_]+(?:['-][^\W\d_]+)*", word) for word in words):

@@ -31,11 +31,16 @@ _POINTS = 7
 _NUMERATORS = (7, -11, 13, 17, -5, 29, 23, -31, 37, 19, 41, -43)
 _DENOMINATORS = (5, 9, 8, 11, 3, 16, 7, 10, 27, 13, 25, 6)
 _INTEGER_POINTS = 24
+_ROUNDING = (sympy.floor, sympy.ceiling)
+_WHOLE_NAMES = frozenset("n m k i j N M K p q".split())
 _INTEGER_FUNCTIONS = (sympy.floor, sympy.ceiling, sympy.factorial, sympy.binomial, sympy.Mod)
 
 
 def same_value(
-    answer: Fraction | Expr, gold: Fraction | Expr, answer_printed: Printed | None, gold_printed: Printed | None
+    answer: Fraction | Expr,
+    gold: Fraction | Expr,
+    answer_printed: Printed | None,
+    gold_printed: Printed | None,
 ) -> bool:
     """Whether the answer has the gold's value; only a gold that is a decimal is compared with tolerance."""
     if isinstance(answer, Fraction) and isinstance(gold, Fraction):
@@ -47,7 +52,9 @@ def same_value(
     return same_expression(to_sympy(answer), to_sympy(gold))
 
 
-def _within(answer: Fraction, gold: Fraction, answer_printed: Printed | None, gold_printed: Printed | None) -> bool:
+def _within(
+    answer: Fraction, gold: Fraction, answer_printed: Printed | None, gold_printed: Printed | None
+) -> bool:
     if gold_printed is None:
         return False
     difference = abs(answer - gold)
@@ -129,6 +136,11 @@ def _size(number: Expr) -> Expr:
 
 def _same_function(a: Expr, b: Expr, symbols: list[sympy.Symbol]) -> bool:
     needs_integers = _needs_integers(a) or _needs_integers(b)
+    if needs_integers and (a.has(*_ROUNDING) or b.has(*_ROUNDING)):
+        # A rounded x is not x, nor are its floor and its ceiling the same; n is a whole number by its name.
+        whole = all(symbol.name in _WHOLE_NAMES for symbol in symbols)
+        if not whole and any(_equal_at(a, b, point) is False for point in _points(symbols, False)):
+            return False
     agreed = 0
     for point in _points(symbols, needs_integers):
         equal = _equal_at(a, b, point)
@@ -164,7 +176,9 @@ def _points(symbols: list[sympy.Symbol], integers: bool) -> list[dict[sympy.Symb
         for place, symbol in enumerate(symbols):
             at = (index * 5 + place * 7 + index * place) % len(_NUMERATORS)
             numerator = _NUMERATORS[at] + place // len(_NUMERATORS)
-            point[symbol] = Rational(abs(numerator) if signs[index] else numerator, _DENOMINATORS[(at + index) % 12])
+            point[symbol] = Rational(
+                abs(numerator) if signs[index] else numerator, _DENOMINATORS[(at + index) % 12]
+            )
         points.append(point)
     return points
 
@@ -194,7 +208,9 @@ def _leaves_the_reals(expression: Expr, point: dict[sympy.Symbol, Rational]) -> 
         if exponent is not None and (exponent.is_Integer or exponent.xreplace(point).is_Integer):
             continue
         at_point = base.xreplace(point)
-        if at_point.is_negative or (at_point.is_number and not at_point.is_Rational and at_point.evalf(15).is_negative):
+        if at_point.is_negative or (
+            at_point.is_number and not at_point.is_Rational and at_point.evalf(15).is_negative
+        ):
             return True
         if at_point.has(sympy.I):
             return True

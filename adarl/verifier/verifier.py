@@ -123,7 +123,10 @@ class Verifier:
     ) -> _Submission:
         if self._closed:
             raise RuntimeError("the verifier is closed: submit before close(), or make a new one")
+        with self._changed:
+            self._raise_failure()
         cut = truncated if truncated is not None else [False] * len(responses)
+        _check_input(responses, answers, cut)
         found = [
             self._before_work(response, gold, is_cut)
             for response, gold, is_cut in zip(responses, answers, cut, strict=True)
@@ -195,6 +198,20 @@ class Verifier:
             raise RuntimeError("the verifier was closed while results were awaited")
         if self._pool.failure:
             raise RuntimeError(self._pool.failure)
+
+
+def _check_input(responses: Sequence[str], answers: Sequence[str], truncated: Sequence[bool]) -> None:
+    """Raises one sentence where the inputs are no lists of texts of the same length."""
+    if isinstance(responses, str) or isinstance(answers, str):
+        raise TypeError("responses and answers are lists of texts: put a single one into a list")
+    if not len(responses) == len(answers) == len(truncated):
+        raise ValueError(
+            f"{len(responses)} responses, {len(answers)} answers and {len(truncated)} truncation flags: pass as many of each"
+        )
+    for name, texts in (("response", responses), ("answer", answers)):
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} {index} is of type {type(text).__name__}: convert it to a string")
 
 
 def _whole(submission: _Submission) -> tuple[Verification, ...]:

@@ -71,7 +71,15 @@ def main() -> None:
         return
     gc.freeze()  # what is loaded stays: parsing makes many short-lived objects, so look at them less often
     gc.set_threshold(50_000, 20, 20)
-    out.write(frame({"ready": os.getpid(), "modules": sorted(set(sys.modules) & {"torch", "vllm", "transformers"})}))
+    out.write(
+        frame(
+            {
+                "ready": os.getpid(),
+                "cpu": time.process_time(),
+                "modules": sorted(set(sys.modules) & {"torch", "vllm", "transformers"}),
+            }
+        )
+    )
     # python_tests keeps its own limit for the program; the worker only stands behind it.
     seconds = settings.timeout_seconds * (1 if settings.kind != "python_tests" else 1.5) + (
         2 if settings.kind == "python_tests" else 0
@@ -79,7 +87,7 @@ def main() -> None:
     while (chunk := read_frame(sys.stdin.buffer)) is not None:
         assert isinstance(chunk, list)
         for task, gold, text in chunk:
-            out.write(frame([task, *_graded(grader, gold, text, seconds)]))
+            out.write(frame([task, *_graded(grader, gold, text, seconds), time.process_time()]))
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > limit / 2:
             return  # a fresh worker takes over before memory runs out
 

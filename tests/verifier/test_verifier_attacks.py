@@ -24,10 +24,18 @@ ATTACKS = [
 def test_attack_strings_leave_no_file_and_earn_nothing(math: Verifier, kind: str, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     texts = [attack.format(file=victim) for attack in ATTACKS]
-    with contextlib.nullcontext(math) if kind == "math" else Verifier(VerifierSettings(kind=kind, workers=1)) as verifier:
+    with (
+        contextlib.nullcontext(math)
+        if kind == "math"
+        else Verifier(VerifierSettings(kind=kind, workers=1)) as verifier
+    ):
         for gold in ("0", "1", "True", "x"):
             found = verifier.verify([rf"\boxed{{{text}}}" for text in texts], [gold] * len(texts))
-            assert {one.verdict for one in found} <= {Verdict.INCORRECT, Verdict.UNPARSABLE, Verdict.NO_ANSWER}
+            assert {one.verdict for one in found} <= {
+                Verdict.INCORRECT,
+                Verdict.UNPARSABLE,
+                Verdict.NO_ANSWER,
+            }
             as_gold = verifier.verify([rf"\boxed{{{gold}}}"] * len(texts), texts)
             assert not any(one.verdict.is_correct for one in as_gold)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,9 @@ from bench._verifier_data import read_cases
 from bench.verifier import run_cases
 
 DATA = Path(__file__).parents[2] / "../shared/data"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not there: its cases are not ours to copy")
+pytestmark = pytest.mark.skipif(
+    not DATA.exists(), reason="../shared/data is not there: its cases are not ours to copy"
+)
 
 # The project's decisions on the cases that the data leaves open, as in the table of docs/verifier.md.
 POLICY = {
@@ -57,7 +59,11 @@ def test_every_gold_is_its_own_answer(math: Verifier, name: str, text_only: int)
 
 def test_e_notation_golds_accept_powers_of_ten(math: Verifier) -> None:
     golds = [str(row["answer"]) for row in rows("eval/minerva_math.jsonl")]
-    written = [gold.split("e") for gold in golds if gold.replace("e", "", 1).strip("+-.0123456789") == "" and "e" in gold]
+    written = [
+        gold.split("e")
+        for gold in golds
+        if gold.replace("e", "", 1).strip("+-.0123456789") == "" and "e" in gold
+    ]
     assert len(written) == 58
     answers = [rf"\boxed{{{mantissa} \times 10^{{{exponent}}}}}" for mantissa, exponent in written]
     found = math.verify(answers, ["e".join(parts) for parts in written])

@@ -77,7 +77,9 @@ def test_an_empty_gold_never_rewards() -> None:
 
 
 def test_an_answer_that_says_nothing_is_unparsable() -> None:
-    assert {grade_math(answer, "7") for answer in ("", " ", r"\text{}", r"\ldots", "?", "...")} == {Verdict.UNPARSABLE}
+    assert {grade_math(answer, "7") for answer in ("", " ", r"\text{}", r"\ldots", "?", "...")} == {
+        Verdict.UNPARSABLE
+    }
 
 
 def test_golds_that_cannot_be_read_are_reported() -> None:
@@ -85,7 +87,17 @@ def test_golds_that_cannot_be_read_are_reported() -> None:
     assert parse_math_gold(r"\frac{0}{0}") == r"the answer '\\frac{0}{0}' has no value: correct it"
     assert "only identical text" in str(parse_math_gold("np.arcsin(10/13)"))
     assert "more than 1000 digits" in str(parse_math_gold("9" * 2000))
-    readable = ["5", r"\frac{1}{2}", r"\text{Evelyn}", "C", "(1,2)", r"x \ge 5", "204_5", r"\emptyset", "f(x)=2x"]
+    readable = [
+        "5",
+        r"\frac{1}{2}",
+        r"\text{Evelyn}",
+        "C",
+        "(1,2)",
+        r"x \ge 5",
+        "204_5",
+        r"\emptyset",
+        "f(x)=2x",
+    ]
     assert [parse_math_gold(gold) for gold in readable] == [None] * 9
 
 

@@ -42,7 +42,10 @@ def test_large_but_harmless_answers_are_still_graded() -> None:
     assert grade_math("2^{1000}", "2^{1000}") is Verdict.CORRECT
     assert grade_math(r"4^{500}", "2^{1000}") is Verdict.CORRECT
     assert grade_math("(" * 200 + "5" + ")" * 200, "5") is Verdict.CORRECT
-    assert grade_math(r"\frac{4^{2024}}{\binom{4048}{2024}} - 2", r"\dfrac{4^{2024}}{\binom{4048}{2024}}-2") is Verdict.CORRECT
+    assert (
+        grade_math(r"\frac{4^{2024}}{\binom{4048}{2024}} - 2", r"\dfrac{4^{2024}}{\binom{4048}{2024}}-2")
+        is Verdict.CORRECT
+    )
     assert grade_math("x^{100}", "x^{50}x^{50}") is Verdict.CORRECT
     assert grade_math(r"\frac{101!}{101}", "100!") is Verdict.CORRECT
 

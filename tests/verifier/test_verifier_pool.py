@@ -16,7 +16,7 @@ from adarl.verifier import Verifier, VerifierSettings
 
 ROOT = Path(__file__).parents[2]
 
-OWN = '''
+OWN = """
 import os, time, sys
 def grade(response, gold):
     if response == "hang":
@@ -39,7 +39,7 @@ def grade(response, gold):
         open(gold, "w").close()
         os.kill(os.getpid(), 9)
     return True
-'''
+"""
 
 
 @pytest.fixture
@@ -69,7 +69,9 @@ def test_crashes_errors_and_memory_become_verdicts(own: Verifier, capfd: pytest.
     assert "KeyError: 'nothing'" in capfd.readouterr().err
 
 
-def test_a_worker_that_is_killed_from_outside_is_replaced_and_its_task_graded_anew(own: Verifier, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_from_outside_is_replaced_and_its_task_graded_anew(
+    own: Verifier, tmp_path: Path
+) -> None:
     assert verdicts(own.verify(["once"], [str(tmp_path / "marker")])) == ["correct"]
     os.kill(own.worker_pids[0], signal.SIGKILL)
     assert verdicts(own.verify([f"fine {n}" for n in range(40)], ["x"] * 40)) == ["correct"] * 40
@@ -147,13 +149,69 @@ def test_close_ends_the_workers_and_is_final() -> None:
 
 
 def test_a_function_that_is_not_there_is_named_at_once() -> None:
-    with pytest.raises(RuntimeError, match=r"verifier.kind is 'adarl.types:nothing', but .* give an importable module"):
+    with pytest.raises(
+        RuntimeError, match=r"verifier.kind is 'adarl.types:nothing', but .* give an importable module"
+    ):
         Verifier(VerifierSettings(kind="adarl.types:nothing", workers=1))
 
 
 def test_lengths_have_to_agree(math: Verifier) -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(
+        ValueError, match="2 responses, 1 answers and 2 truncation flags: pass as many of each"
+    ):
         math.verify(["a", "b"], ["1"])
+    with pytest.raises(ValueError, match="1 responses, 1 answers and 2 truncation flags"):
+        math.submit("key", ["a"], "1", [False, True])
+    assert math.pending == 0
+
+
+@pytest.mark.parametrize(
+    ("responses", "answers", "sentence"),
+    [
+        ([r"\boxed{5}"], [5], "answer 0 is of type int: convert it to a string"),
+        ([r"\boxed{5}"], [None], "answer 0 is of type NoneType"),
+        (["a", b"b"], ["1", "1"], "response 1 is of type bytes: convert it to a string"),
+        (r"\boxed{5}", ["5"], "responses and answers are lists of texts"),
+    ],
+)
+def test_what_is_no_text_is_named_at_once(
+    math: Verifier, responses: list[str], answers: list[str], sentence: str
+) -> None:
+    with pytest.raises(TypeError, match=sentence):
+        math.verify(responses, answers)
+
+
+def test_an_answer_that_had_no_time_because_the_machine_stood_still_is_graded_anew() -> None:
+    found: list[Verification] = []
+    answer, gold = r"\boxed{\sqrt{(x+1)^2}+\sqrt{y^2+2y+1}}", r"\sqrt{x^2+2x+1}+\sqrt{(y+1)^2}"
+    with Verifier(VerifierSettings(workers=1, timeout_seconds=1.0)) as verifier:
+        thread = threading.Thread(target=lambda: found.extend(verifier.verify([answer], [gold])))
+        thread.start()
+        time.sleep(0.05)
+        (pid,) = verifier.worker_pids
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(pid, signal.SIGCONT)
+        thread.join(60.0)
+    assert verdicts(found) == ["correct"]
+
+
+def test_a_failed_pool_says_so_every_time_and_closes() -> None:
+    verifier = Verifier(VerifierSettings(kind="exact", workers=1))
+    deadline = time.monotonic() + 60.0
+    while verifier._pool.failure is None and time.monotonic() < deadline:
+        for pid in verifier.worker_pids:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="verifier workers end while they start"):
+            verifier.verify(["x"], ["x"])
+    verifier.close()
+
+
+@pytest.mark.parametrize("response", ["x" * 10_000_000 + r"\boxed{5}", "\ud800\x00" + r"\boxed{5}"])
+def test_long_and_broken_responses_are_read(math: Verifier, response: str) -> None:
+    assert verdicts(math.verify([response], ["5"])) == ["correct"]
 
 
 PARENT = """

@@ -111,7 +111,9 @@ def test_lists_and_sets_in_any_order(values: list[int], chance: object, data: st
     forms = [", ".join(texts), r"\{" + ", ".join(texts) + r"\}", r"\left\{" + ",".join(texts) + r"\right\}",
              ", ".join(texts[:-1]) + r" \text{ and } " + texts[-1], "x = " + r" \text{ or } x = ".join(texts),
              r"x \in \{" + ",".join(texts) + r"\}", "; ".join(texts)]  # fmt: skip
-    gold = data.draw(st.sampled_from([", ".join(map(str, values)), r"\{" + ", ".join(map(str, values)) + r"\}"]))
+    gold = data.draw(
+        st.sampled_from([", ".join(map(str, values)), r"\{" + ", ".join(map(str, values)) + r"\}"])
+    )
     assert accepted(gold, data.draw(st.sampled_from(forms)))
     assert not accepted(gold, ", ".join(texts[:-1]) if len(texts) > 2 else texts[0])
     assert not accepted(gold, ", ".join([*texts, "100"]))
@@ -159,9 +161,18 @@ def test_lines(slope: int, shift: int, times: int, data: st.DataObject) -> None:
 
 
 @quick
-@given(st.integers(2, 999), st.sampled_from(["cm", "m", "kg", "hours", "dollars", "apples", "degrees"]), st.data())
+@given(
+    st.integers(2, 999),
+    st.sampled_from(["cm", "m", "kg", "hours", "dollars", "apples", "degrees"]),
+    st.data(),
+)
 def test_units(value: int, unit: str, data: st.DataObject) -> None:
-    forms = [str(value), rf"{value} \text{{ {unit}}}", rf"{value}\,\mathrm{{{unit}}}", rf"{value}\mbox{{ {unit}}}"]
+    forms = [
+        str(value),
+        rf"{value} \text{{ {unit}}}",
+        rf"{value}\,\mathrm{{{unit}}}",
+        rf"{value}\mbox{{ {unit}}}",
+    ]
     gold, answer = data.draw(st.sampled_from(forms)), data.draw(st.sampled_from(forms))
     assert accepted(gold, answer)
     assert not accepted(rf"{value} \text{{ {unit}}}", rf"{value} \text{{ liters}}")
@@ -205,7 +216,10 @@ def test_complex_numbers(real: int, imaginary: int, data: st.DataObject) -> None
 
 
 @quick
-@given(st.text(max_size=300), st.sampled_from(["5", r"\frac{1}{2}", "C", "(1,2)", r"\{1,2\}", "x=5", r"\text{no}"]))
+@given(
+    st.text(max_size=300),
+    st.sampled_from(["5", r"\frac{1}{2}", "C", "(1,2)", r"\{1,2\}", "x=5", r"\text{no}"]),
+)
 def test_no_text_raises(answer: str, gold: str) -> None:
     assert grade_math(answer, gold) in set(Verdict)
     extract_answer(rf"text \boxed{{{answer}")

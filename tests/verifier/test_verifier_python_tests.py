@@ -18,7 +18,9 @@ RIGHT = "def add(a, b):\n    return a + b\n"
 
 @pytest.fixture(scope="module")
 def verifier() -> Iterator[Verifier]:
-    with Verifier(VerifierSettings(kind="python_tests", workers=2, timeout_seconds=1.0, memory_mb=512)) as one:
+    with Verifier(
+        VerifierSettings(kind="python_tests", workers=2, timeout_seconds=1.0, memory_mb=512)
+    ) as one:
         yield one
 
 
@@ -36,16 +38,22 @@ def test_right_and_wrong_programs(verifier: Verifier) -> None:
 
 
 def test_ending_early_is_not_passing(verifier: Verifier) -> None:
-    for trick in ("import sys\nsys.exit(0)", "import os\nos._exit(0)", "raise SystemExit(0)", "print('passed')", "quit()"):
+    for trick in (
+        "import sys\nsys.exit(0)",
+        "import os\nos._exit(0)",
+        "raise SystemExit(0)",
+        "print('passed')",
+        "quit()",
+    ):
         assert verdict(verifier, f"{trick}\ndef add(a, b):\n    return 0") is Verdict.INCORRECT, trick
 
 
 def test_endless_programs_are_stopped_at_the_time_limit(verifier: Verifier) -> None:
     start = time.monotonic()
     assert verdict(verifier, "while True: pass") is Verdict.TIMEOUT
-    assert verdict(verifier, "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(99)") is (
-        Verdict.TIMEOUT
-    )
+    assert verdict(
+        verifier, "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(99)"
+    ) is (Verdict.TIMEOUT)
     assert time.monotonic() - start < 15.0
 
 
@@ -53,7 +61,10 @@ def test_memory_files_and_environment_are_limited(verifier: Verifier) -> None:
     assert verdict(verifier, "data = bytearray(10**9)\n" + RIGHT) is Verdict.INCORRECT
     assert verdict(verifier, "open('big', 'wb').write(b'x' * (64 << 20))\n" + RIGHT) is Verdict.INCORRECT
     assert verdict(verifier, "import os\nassert not os.environ\n" + RIGHT) is Verdict.CORRECT
-    assert verdict(verifier, "open('small', 'w').write('x')\nassert open('small').read() == 'x'\n" + RIGHT) is Verdict.CORRECT
+    assert (
+        verdict(verifier, "open('small', 'w').write('x')\nassert open('small').read() == 'x'\n" + RIGHT)
+        is Verdict.CORRECT
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces and seccomp are Linux's")

@@ -28,7 +28,10 @@ from adarl.verifier.domains import load_grader
         ({"timeout_seconds": 0}, "verifier.timeout_seconds is 0.0: give 0.1 to 600 seconds"),
         ({"memory_mb": 100}, "verifier.memory_mb is 100: sympy alone needs 256"),
         ({"overlong": {"max_tokens": 10, "buffer_tokens": 20}}, "verifier.overlong.buffer_tokens is 20"),
-        ({"overlong": {"max_tokens": 10, "buffer_tokens": 2, "penalty": -1}}, "verifier.overlong.penalty is -1.0"),
+        (
+            {"overlong": {"max_tokens": 10, "buffer_tokens": 2, "penalty": -1}},
+            "verifier.overlong.penalty is -1.0",
+        ),
         ({"time": 3}, "Extra inputs are not permitted"),
     ],
 )
@@ -40,13 +43,22 @@ def test_bad_settings_name_key_value_and_fix(change: dict[str, object], message:
 
 def test_settings_are_light_to_import() -> None:
     code = "import sys, adarl.verifier.settings; print({'sympy', 'math_verify', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
     assert done.stdout == "set()\n"
 
 
 def test_the_overlong_penalty_is_dapos() -> None:
     overlong = OverlongPenalty(max_tokens=100, buffer_tokens=20)
-    assert [overlong_penalty(n, overlong) for n in (0, 80, 85, 90, 100, 150)] == [0.0, 0.0, -0.25, -0.5, -1.0, -1.0]
+    assert [overlong_penalty(n, overlong) for n in (0, 80, 85, 90, 100, 150)] == [
+        0.0,
+        0.0,
+        -0.25,
+        -0.5,
+        -1.0,
+        -1.0,
+    ]
 
 
 def test_shaping_changes_the_reward_and_never_the_verdict() -> None:

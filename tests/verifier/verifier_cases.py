@@ -1,7 +1,8 @@
 """Answers that state their gold, and answers that do not, by kind. Written for these tests."""
+
 # (gold, answer in the box)
 SAME: dict[str, list[tuple[str, str]]] = {
-    'fraction': [
+    "fraction": [
         (r"\frac{1}{2}", r"0.5"),
         (r"\frac{1}{2}", r"1/2"),
         (r"\frac{3}{4}", r"\frac34"),
@@ -27,8 +28,10 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"2/3", r"\frac{2}{3}"),
         (r"\frac{1}{1000001}", r"1/1000001"),
         (r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}"),
+        (r"1", r"2\left(\frac{3}{6}\right)"),
+        (r"\frac{9}{4}", r"\frac{3}{2}\left(\frac{3}{2}\right)"),
     ],
-    'decimal': [
+    "decimal": [
         (r"3e8", r"3 \times 10^8"),
         (r"3e8", r"300000000"),
         (r"1.5", r"3/2"),
@@ -50,8 +53,9 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"3 \times 10^{8}", r"3e8"),
         (r"0.000001", r"1e-6"),
         (r"1.0", r"1"),
+        (r"5e3", r"5{\times}10^3"),
     ],
-    'integer': [
+    "integer": [
         (r"16", r"16.0"),
         (r"-984", r"-984"),
         (r"12345678901234567890", r"12,345,678,901,234,567,890"),
@@ -72,8 +76,14 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"2", r"\log_{10} 100"),
         (r"100!", r"100 \cdot 99!"),
         (r"2^{25} \cdot 26!", r"26!\,2^{25}"),
+        (r"6", r"2(3)"),
+        (r"6", r"(2)(3)"),
+        (r"6", r"6e^{0}"),
+        (r"6", r"3!"),
+        (r"42", r"42_{10}"),
+        (r"6", r"6^{\text{th}}"),
     ],
-    'percent': [
+    "percent": [
         (r"28\%", r"28"),
         (r"28\%", r"28%"),
         (r"28\%", r"28 \%"),
@@ -88,8 +98,9 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"8 \%", r"8"),
         (r"150\%", r"1.5"),
         (r"4.2", r"4.2\%"),
+        (r"45\%", r"45 per cent"),
     ],
-    'interval': [
+    "interval": [
         (r"[0,1)", r"\left[0,1\right)"),
         (r"[0,1)", r"0 \le x < 1"),
         (r"[0,1)", r"\{x \mid 0 \le x < 1\}"),
@@ -115,8 +126,12 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"(-\infty,2)\cup(2,\infty)", r"\mathbb{R} \setminus \{2\}"),
         (r"(1,5)", r"1<x<5"),
         (r"[0,1]", r"\left[0,\,1\right]"),
+        (r"(0,\infty)", r"\mathbb{R}^+"),
+        (r"(-\infty, 2)", r"(-\text{infinity}, 2)"),
+        (r"[0,\infty)", r"\mathbb{R}_{\ge 0}"),
+        (r"(2,\infty)", r"\{x \in \mathbb{R} \mid x > 2\}"),
     ],
-    'set': [
+    "set": [
         (r"\{1,2,3\}", r"\{1, 2, 3\}"),
         (r"\{1,2,3\}", r"\left\{3,1,2\right\}"),
         (r"\{1,2,3\}", r"1, 2 \text{ and } 3"),
@@ -146,8 +161,13 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"101,103", r"\{101, 103\}"),
         (r"f(x)=x,f(x)=2-x", r"f(x)=2-x, f(x)=x"),
         (r"1,2", r"2, 1"),
+        (r"2,2,3", r"3,2,2"),
+        (r"p = 3, q = 4", r"3, 4"),
+        (r"p = 3, q = 4", r"q = 4, p = 3"),
+        (r"\emptyset", r"\text{no solution}"),
+        (r"\{1000, 2000\}", r"\{1,000, 2,000\}"),
     ],
-    'tuple': [
+    "tuple": [
         (r"\left( 3, \frac{\pi}{2} \right)", r"(3, \pi/2)"),
         (r"(1,2,3)", r"(1, 2, 3)"),
         (r"(1,2)", r"\left(1,2\right)"),
@@ -165,19 +185,31 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"(6,5)", r"(m,n)=(6,5)"),
         (r"(-1,2)", r"\left(-1,\ 2\right)"),
         (r"\quad(2+\sqrt{2}, 1+\sqrt{2})", r"(2+\sqrt2,1+\sqrt2)"),
+        (r"(2,3)", r"\text{Point } (2,3)"),
+        (r"(1,2)", r"\begin{cases} x=1 \\ y=2 \end{cases}"),
+        (r"(1000,2)", r"(1,000, 2)"),
     ],
-    'matrix': [
+    "matrix": [
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
-        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\left[\begin{matrix} 1 & 2 \\ 3 & 4 \end{matrix}\right]"),
-        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\left(\begin{array}{cc} 1 & 2 \\ 3 & 4 \end{array}\right)"),
+        (
+            r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
+            r"\left[\begin{matrix} 1 & 2 \\ 3 & 4 \end{matrix}\right]",
+        ),
+        (
+            r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
+            r"\left(\begin{array}{cc} 1 & 2 \\ 3 & 4 \end{array}\right)",
+        ),
         (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}"),
         (r"\begin{pmatrix} 1/2 \\ 1 \end{pmatrix}", r"\frac12\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
         (r"\begin{pmatrix} 1/2 \\ 1 \end{pmatrix}", r"\begin{pmatrix} 0.5 \\ 1 \end{pmatrix}"),
-        (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
+        (
+            r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
+            r"A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
+        ),
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \\ \end{pmatrix}"),
         (r"\begin{pmatrix} -1 & 0 \\ 0 & -1 \end{pmatrix}", r"-\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}"),
     ],
-    'units': [
+    "units": [
         (r"5 \text{ cm}", r"5\text{cm}"),
         (r"5 \text{ cm}", r"5 cm"),
         (r"5 \text{ cm}", r"5\,\mathrm{cm}"),
@@ -211,8 +243,13 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"5\text{ feet}", r"5 \text{ ft}"),
         (r"6", r"6 \text{ days}"),
         (r"5\text{ hours}", r"5 hrs"),
+        (r"1.6", r"1.6\ \Omega"),
+        (r"1.6", r"1.6\,\mu\text{m}"),
+        (r"3 \text{ ms}", r"0.003 \text{ s}"),
+        (r"6", r"6 m/s"),
+        (r"3 \text{ years}", r"3\text{ years}"),
     ],
-    'currency': [
+    "currency": [
         (r"\$36", r"\$36.00"),
         (r"\$36", r"$36"),
         (r"\$18.90", r"18.90"),
@@ -229,7 +266,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"50", r"50 \text{ cents}"),
         (r"25", r"25 USD"),
     ],
-    'degrees': [
+    "degrees": [
         (r"90^\circ", r"90"),
         (r"90", r"90^{\circ}"),
         (r"60^\circ", r"60^{\circ}"),
@@ -244,8 +281,11 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"(45^{\circ}, 60^{\circ}),(135^{\circ}, 60^{\circ})", r"(135,60),(45,60)"),
         (r"75^\circ", r"75^{\circ}."),
         (r"20", r"20^\circ \text{C}"),
+        (r"\sin 30^\circ", r"\frac12"),
+        (r"2\cos 20^\circ", r"2\cos\frac{\pi}{9}"),
+        (r"45", r"45^{\text{o}}"),
     ],
-    'pm': [
+    "pm": [
         (r"\pm 3", r"3,-3"),
         (r"\pm 3", r"x=\pm 3"),
         (r"\pm 3", r"±3"),
@@ -256,8 +296,9 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"-3,3", r"\pm 3"),
         (r"\{-3,3\}", r"\pm3"),
         (r"\pm 2", r"\{2,-2\}"),
+        (r"\pm 4", r"\mp 4"),
     ],
-    'complex': [
+    "complex": [
         (r"3+4i", r"3+4i"),
         (r"3+4i", r"4i + 3"),
         (r"2i", r"0+2i"),
@@ -274,7 +315,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"6+9i", r"3(2+3i)"),
         (r"\ln 2 + i\pi / 3", r"\ln(2)+\frac{i\pi}{3}"),
     ],
-    'equation': [
+    "equation": [
         (r"x=5", r"5"),
         (r"x=5", r"x = 5"),
         (r"5", r"x = 5.0"),
@@ -313,8 +354,12 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"x = 3", r"3 = x"),
         (r"y' + ry = 0", r"y'=-ry"),
         (r"5", r"x=5."),
+        (r"15", r"\text{The number of ways is } 15"),
+        (r"a:b = 3:4", r"3:4"),
+        (r"7", r"\begin{aligned} x &= 3+4 \\ &= 7 \end{aligned}"),
+        (r"3.14", r"\pi \approx 3.14"),
     ],
-    'inequality': [
+    "inequality": [
         (r"x \ge 5", r"x>=5"),
         (r"x \ge 5", r"x ≥ 5"),
         (r"x \ge 5", r"[5,\infty)"),
@@ -339,8 +384,9 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"x+y \le 3", r"3 \ge x+y"),
         (r"x \ge 5", r"\{x : x \ge 5\}"),
         (r"x<3", r"x<3.0"),
+        (r"x<4, y>2", r"y>2, x<4"),
     ],
-    'mixed': [
+    "mixed": [
         (r"3\frac{1}{2}", r"7/2"),
         (r"3\frac{1}{2}", r"3.5"),
         (r"3\frac{1}{2}", r"3 \frac12"),
@@ -356,7 +402,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"2\frac{2}{3}", r"2 + \frac{2}{3}"),
         (r"2\frac{2}{3}", r"2\frac{4}{6}"),
     ],
-    'formatting': [
+    "formatting": [
         (r"42", r"\text{42}"),
         (r"42", r"\textbf{42}"),
         (r"42", r"\bf 42"),
@@ -365,7 +411,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"42", r"\(42\)"),
         (r"42", r"$$42$$"),
         (r"42", r"\underline{42}"),
-        (r"42", '42\n'),
+        (r"42", "42\n"),
         (r"42", r"\,42\,"),
         (r"42", r"\large 42"),
         (r"\sqrt{2}", r"\sqrt 2"),
@@ -420,8 +466,13 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"a_n=2n", r"a_{n} = 2n"),
         (r"e^x", r"\exp(x)"),
         (r"x^{\frac{1}{3}}", r"\sqrt[3]{x}"),
+        (r"17", r"17\\"),
+        (r"BA4_{16}", r"\text{BA4}_{16}"),
+        (r"1101_2", r"1101_{\text{two}}"),
+        (r"2", r"\lg 100"),
+        (r"10:30 \text{ AM}", r"10:30 \text{ a.m.}"),
     ],
-    'thousands': [
+    "thousands": [
         (r"1,000", r"1{,}000"),
         (r"10,\!080", r"10,080"),
         (r"10,\!080", r"10 080"),
@@ -434,8 +485,10 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"11,\! 111,\! 111,\! 100", r"11111111100"),
         (r"12345", r"12\;345"),
         (r"58,500", r"58,\!500"),
+        (r"1,000, 2,000", r"1000, 2000"),
+        (r"100,200", r"\{100, 200\}"),
     ],
-    'text': [
+    "text": [
         (r"C", r"(C)"),
         (r"C", r"C."),
         (r"C", r"C)"),
@@ -469,8 +522,11 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"A", r"\boxed{A}"),
         (r"\text{Navin}", r"Navin"),
         (r"A, B", r"A and B"),
+        (r"A", r"\text{A: Paris}"),
+        (r"A", r"\text{(A) Paris}"),
+        (r"A", r"A \text{ (Paris)}"),
     ],
-    'expression': [
+    "expression": [
         (r"14+4\sqrt{37}", r"4\sqrt{37}+14"),
         (r"14+4\sqrt{37}", r"2(7+2\sqrt{37})"),
         (r"1-\frac{2}{\pi}", r"\frac{\pi-2}{\pi}"),
@@ -516,6 +572,9 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"3^{2n}", r"9^n"),
         (r"(-1)^n", r"(-1)^{n+2}"),
         (r"\frac{1}{s}-\frac{1}{s} e^{-s T}", r"\frac{1-e^{-sT}}{s}"),
+        (r"\lfloor x+1 \rfloor", r"\lfloor x \rfloor + 1"),
+        (r"6x", r"2(3)x"),
+        (r"\lfloor n/2 \rfloor", r"\frac{2n-1+(-1)^n}{4}"),
     ],
     "as models write": [
         (r"5", r"x = 5 \text{ cm}"),
@@ -660,7 +719,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
 }
 
 DIFFERENT: dict[str, list[tuple[str, str]]] = {
-    'fraction': [
+    "fraction": [
         (r"\frac{1}{2}", r"0.51"),
         (r"\frac{1}{3}", r"0.33"),
         (r"\frac{1}{3}", r"0.333333"),
@@ -679,8 +738,10 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"\frac{1}{7}", r"0.142857"),
         (r"\sqrt2", r"1.414"),
         (r"\frac{1}{2}", r"2"),
+        (r"\frac{5}{2}", r"2\left(\frac{3}{6}\right)"),
+        (r"\frac{8}{3}", r"1\frac{5}{3}"),
     ],
-    'decimal': [
+    "decimal": [
         (r"1.6", r"1.61"),
         (r"0.5", r"0.05"),
         (r"0.333", r"0.33"),
@@ -699,7 +760,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"0.006", r"0.0061"),
         (r"12345.67", r"12345.68"),
     ],
-    'integer': [
+    "integer": [
         (r"5", r"-5"),
         (r"5", r"55"),
         (r"12345678901234567890", r"12345678901234567891"),
@@ -713,8 +774,12 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"16", r"61"),
         (r"2^{100}", r"2^{101}"),
         (r"10^{50}", r"10^{50}+1"),
+        (r"5", r"2(3)"),
+        (r"5", r"(2)(3)"),
+        (r"7", r"6e^{0}"),
+        (r"100", r"101 \approx 100"),
     ],
-    'percent': [
+    "percent": [
         (r"28\%", r"2.8"),
         (r"28\%", r"0.28\%"),
         (r"28\%", r"2.8\%"),
@@ -723,8 +788,10 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"1\%", r"1"),
         (r"28\%", r"0.0028"),
         (r"0.28", r"0.28\%"),
+        (r"\$45", r"45\%"),
+        (r"90^\circ", r"90\%"),
     ],
-    'interval': [
+    "interval": [
         (r"[0,1)", r"[0,1]"),
         (r"[0,1)", r"(0,1)"),
         (r"[0,1)", r"[0,2)"),
@@ -741,8 +808,11 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"(1,5)", r"(5,1)"),
         (r"[-1,0)\cup(0,1]", r"[-1,1]"),
         (r"(0,1)", r"0.5"),
+        (r"(2,\infty)", r"\{x \in \mathbb{Z} : x > 2\}"),
+        (r"(0,\infty)", r"\mathbb{R}_{\ge 0}"),
+        (r"x>2", r"\{2x : x > 2\}"),
     ],
-    'set': [
+    "set": [
         (r"\{1,2,3\}", r"\{1,2\}"),
         (r"\{1,2,3\}", r"6"),
         (r"\{1,2,3\}", r"\{1,2,4\}"),
@@ -761,8 +831,15 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"7", r"5,7"),
         (r"1,3,5,15", r"1,3,5"),
         (r"\{1,2,3\}", r"\{1,2,3,\ldots\}"),
+        (r"2,2,3", r"2,3,3"),
+        (r"2,2,3", r"2,3"),
+        (r"p = 3, q = 4", r"4, 3"),
+        (r"\{\{1\},\{2\}\}", r"\{1,2\}"),
+        (r"11", r"\{11, \{11\}\}"),
+        (r"\text{no solution}", r"0"),
+        (r"\{1,000\}", r"\{1,0\}"),
     ],
-    'tuple': [
+    "tuple": [
         (r"(1,2)", r"(2,1)"),
         (r"(1,2,3)", r"(1,3,2)"),
         (r"(1,2)", r"(1,2,3)"),
@@ -776,7 +853,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"(1,2)", r"[1,2]"),
         (r"(1,2,3)", r"1,3,2"),
     ],
-    'matrix': [
+    "matrix": [
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix} 1 & 3 \\ 2 & 4 \end{pmatrix}"),
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"1,2,3,4"),
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 & 3 & 4 \end{pmatrix}"),
@@ -784,7 +861,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"2\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
         (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{vmatrix} 1 & 2 \\ 3 & 4 \end{vmatrix}"),
     ],
-    'units': [
+    "units": [
         (r"5 \text{ cm}", r"5 \text{ km}"),
         (r"5 \text{ cm}", r"5 \text{ cm}^2"),
         (r"5 \text{ cm}^2", r"5 \text{ cm}^3"),
@@ -807,29 +884,34 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"5", r"\text{not } 5"),
         (r"5", r"5 \text{ dozen}"),
         (r"45", r"45 \text{ and } 46 \text{ minutes}"),
+        (r"12", r"12 \text{ squared}"),
+        (r"2", r"2 \text{ thirds}"),
+        (r"23", r"23 \text{ twenty-four}"),
+        (r"5", r"5\text{k}"),
+        (r"2.5 \text{ s}", r"2.5 \text{ ms}"),
     ],
-    'currency': [
+    "currency": [
         (r"\$36", r"\$37"),
         (r"\$36", r"€36"),
         (r"\$36", r"36 \text{ cents}"),
         (r"1000.99", r"\$100.99"),
         (r"\$18.90", r"\$18.09"),
     ],
-    'degrees': [
+    "degrees": [
         (r"90^\circ", r"91^\circ"),
         (r"145^\circ", r"35"),
         (r"90^{\circ},60^{\circ}", r"90^\circ"),
         (r"60^\circ", r"\frac{\pi}{3}"),
         (r"20^\circ \text{C}", r"20^\circ \text{F}"),
     ],
-    'pm': [
+    "pm": [
         (r"\pm 3", r"3"),
         (r"\pm 3", r"-3"),
         (r"3", r"\pm 3"),
         (r"1 \pm \sqrt{19}", r"-1 \pm \sqrt{19}"),
         (r"3 \pm 2 \sqrt{2}", r"2 \pm 3\sqrt2"),
     ],
-    'complex': [
+    "complex": [
         (r"3+4i", r"3-4i"),
         (r"3+4i", r"7i"),
         (r"3+4i", r"5"),
@@ -841,7 +923,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"1 - \frac{1}{e}", r"0.632"),
         (r"2", r"2e"),
     ],
-    'equation': [
+    "equation": [
         (r"x=5", r"x=-5"),
         (r"x=5", r"6"),
         (r"y = 2x + 3", r"y = 3x+2"),
@@ -865,8 +947,10 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"0", r"0=5"),
         (r"f(x)=x+1", r"g(x)=x+1"),
         (r"11", r"x = 5+5 = 11"),
+        (r"15", r"\text{The answer is not } 15"),
+        (r"15", r"\text{It is not true that it is } 15"),
     ],
-    'inequality': [
+    "inequality": [
         (r"x \ge 5", r"x \le 5"),
         (r"x \ge 5", r"5"),
         (r"x \ge 5", r"x = 5"),
@@ -880,8 +964,10 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"x>3", r"-x>-3"),
         (r"x>3", r"(3,4)"),
         (r"5", r"x<5"),
+        (r"x<4", r"x<4, y<4"),
+        (r"x<4, y>2", r"y<4, x>2"),
     ],
-    'mixed': [
+    "mixed": [
         (r"3\frac{1}{2}", r"\frac{3}{2}"),
         (r"3\frac{1}{2}", r"3"),
         (r"2\frac{2}{3}", r"2"),
@@ -891,7 +977,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"32", r"3 2"),
         (r"\frac{4}{3}", r"2\frac23"),
     ],
-    'formatting': [
+    "formatting": [
         (r"204_5", r"204_6"),
         (r"204_5", r"402_5"),
         (r"204_5", r"54"),
@@ -914,8 +1000,12 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"42", r"4\cdot 2"),
         (r"42", r"4,2"),
         (r"42", r"4.2"),
+        (r"10:30 \text{ AM}", r"10:30 \text{ PM}"),
+        (r"BA4_{16}", r"BA5_{16}"),
+        (r"10_2", r"10_{10}"),
+        (r"64", r"2^3^2"),
     ],
-    'thousands': [
+    "thousands": [
         (r"1,000", r"1"),
         (r"1,000", r"1.000"),
         (r"1,234,567", r"1,234"),
@@ -924,8 +1014,14 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"1,000", r"1000.5"),
         (r"10,\!080", r"10.08"),
         (r"58,500", r"58"),
+        (r"1,000,000", r"1,000"),
+        (r"1,000,000", r"1,000,000,000"),
+        (r"2,000", r"2,0"),
+        (r"100,100", r"100"),
+        (r"1,001,001", r"1,001"),
+        (r"111,111", r"111"),
     ],
-    'text': [
+    "text": [
         (r"C", r"D"),
         (r"C", r"(D)"),
         (r"C", r"A, C"),
@@ -949,8 +1045,12 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"C", r"\text{Cat}"),
         (r"I", r"1"),
         (r"D", r"\text{A} \text{B} \text{C} \text{D}"),
+        (r"B", r"(B)(C)"),
+        (r"A", r"(A)(B)(C)(D)"),
+        (r"A", r"\text{A: Paris, B: Rome}"),
+        (r"D", r"\text{A. 1 B. 2 C. 3 D. 4}"),
     ],
-    'expression': [
+    "expression": [
         (r"14+4\sqrt{37}", r"14+4\sqrt{38}"),
         (r"20\pi", r"20"),
         (r"20\pi", r"62.83185307"),
@@ -1008,6 +1108,9 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"5", r"5..."),
         (r"5", r"5\ldots"),
         (r"5", r"≈5.1"),
+        (r"\lceil x \rceil", r"\lfloor x \rfloor"),
+        (r"x", r"\lfloor x \rfloor"),
+        (r"5x", r"2(3)x"),
     ],
     "as models write": [
         (r"5", r"x=5 \text{ or } x = -5"),
