@@ -1,7 +1,7 @@
 # `make` alone lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint lock lock-check clean
+.PHONY: help setup demo test lint eval eval-table lock lock-check clean
 
 # What `make setup` chose last, else what the machine has.
 DEVICE ?= $(shell cat .venv/device 2>/dev/null || (nvidia-smi -L >/dev/null 2>&1 && echo cuda || echo cpu))
@@ -31,6 +31,16 @@ lint: setup  ## check style and types
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy $(PACKAGES)
+
+# Settings of `make eval` as options of eval.run; anything else goes into ARGS.
+EVAL_OPTIONS = $(if $(BENCHMARKS),--benchmarks $(BENCHMARKS)) $(if $(K),--k $(K)) $(if $(DATA_DIR),--data-dir $(DATA_DIR)) \
+	$(if $(LIMIT),--limit $(LIMIT)) $(if $(OUT),--out $(OUT)) $(ARGS)
+
+eval: setup  ## evaluate MODEL=... [BENCHMARKS=a,b] [K=32] [DATA_DIR=...] [LIMIT=...] [OUT=...] [ARGS=...]
+	.venv/bin/python -m eval.run $(MODEL) $(EVAL_OPTIONS)
+
+eval-table: setup  ## print the paper's Table 1 beside what was evaluated, of [RESULTS=...] or below runs/
+	.venv/bin/python -m eval.table $(RESULTS)
 
 lock:  ## resolve setup.cfg into requirements/*.txt; delete one first to take newer versions
 	@tools/lock.sh

@@ -1,0 +1,66 @@
+"""What the commands of eval and data_prep share: a user's mistake as a sentence, settings as key=value."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import typer
+import yaml
+from pydantic import BaseModel, ValidationError
+from rich.console import Console
+
+from adarl.errors import UserError
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def run_app(command: Callable[..., Any]) -> None:
+    """Run one command as a program: a mistake of the user's is a sentence and exit code 2."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(command)
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        for line in str(error).splitlines():
+            print(f"adarl: {line}", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+
+def with_changes(settings: Settings, changes: Sequence[str] | None, option: str) -> Settings:
+    """Settings with `key=value` strings laid over them; values are YAML.
+
+    Raises:
+        UserError: not of that form, an unknown key or an impossible value.
+    """
+    values = settings.model_dump()
+    for change in changes or ():
+        key, separator, value = change.partition("=")
+        if not separator or key not in values:
+            raise UserError(f"{option} {change}: give key=value with one of the keys {', '.join(values)}")
+        values[key] = yaml.safe_load(value)
+    try:
+        return type(settings).model_validate(values)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, e['loc']))} = {e['input']!r}: {e['msg']}" for e in error.errors()]
+        raise UserError("\n".join(f"{option}: {problem}" for problem in problems)) from error
+
+
+def quiet_libraries() -> None:
+    """Keep progress bars and advice of libraries off the screen; errors still show."""
+    for key, value in {
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "DATASETS_VERBOSITY": "error",
+    }.items():
+        os.environ.setdefault(key, value)
+
+
+def console() -> Console:
+    """The terminal; where the output goes to a file, wide enough for a table."""
+    screen = Console()
+    if not screen.is_terminal:
+        screen.width = 150
+    return screen
