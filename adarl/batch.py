@@ -9,41 +9,51 @@ Shape suffixes: R rows of a microbatch, W width of a row, L trained tokens of a 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from heapq import heappop, heappush
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from adarl.types import Group
+from adarl.seeds import derive_seed
+from adarl.types import Group, Prompt, Sample
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSequence:
     """One kept sample as compact arrays: what ranks exchange and the learner needs."""
 
-    group: int  # position of the prompt in the step, over all ranks
+    label: str  # of the pool: sequences of one label are one group
     prompt_ids: np.ndarray  # int32
     response_ids: np.ndarray  # int32, the trained tokens
     engine_logprobs: np.ndarray  # float32, one a response token
     advantage: float
+    entropy_weight: float = 0.0  # of the group
 
     @property
     def length(self) -> int:
         return len(self.prompt_ids) + len(self.response_ids)
 
 
-def train_sequences(group: Group, position: int) -> list[TrainSequence]:
+def train_sequence(
+    label: str, prompt: Prompt, sample: Sample, advantage: float = 0.0, entropy_weight: float = 0.0
+) -> TrainSequence:
+    """One sample as arrays."""
+    return TrainSequence(
+        label,
+        np.asarray(prompt.token_ids, np.int32),
+        np.asarray(sample.token_ids, np.int32),
+        np.asarray(sample.engine_logprobs, np.float32),
+        advantage,
+        entropy_weight,
+    )
+
+
+def train_sequences(group: Group) -> list[TrainSequence]:
     """The samples of a group as arrays; samples without a token are left out: nothing to train on."""
-    prompt_ids = np.asarray(group.prompt.token_ids, np.int32)
     return [
-        TrainSequence(
-            position,
-            prompt_ids,
-            np.asarray(scored.sample.token_ids, np.int32),
-            np.asarray(scored.sample.engine_logprobs, np.float32),
-            advantage,
-        )
+        train_sequence(group.label, group.prompt, scored.sample, advantage, group.entropy_weight)
         for scored, advantage in zip(group.samples, group.advantages, strict=True)
         if scored.sample.token_ids
     ]
@@ -57,9 +67,19 @@ class Microbatch:
     position_ids_RW: Tensor
     loss_positions_L: Tensor  # index into the R * W hidden states: the one that predicts the token
     targets_L: Tensor
+    sequences_L: Tensor  # which sequence of the microbatch a token belongs to, from 0
     advantages_L: Tensor
+    entropy_weights_L: Tensor
     engine_logprobs_L: Tensor
     loss_mask_L: Tensor  # 1 where trained; 0 only in the stand-in of a rank that has no sequence left
+    labels: tuple[str, ...] = ()  # of the sequences
+    spans: tuple[tuple[int, int], ...] = ()  # of the sequences, in the R * W positions
+
+    def to(self, device: torch.device) -> "Microbatch":
+        tensors = {
+            f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name[-2:] in ("_L", "RW")
+        }
+        return replace(self, **tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +91,20 @@ class UpdateBatch:
     num_sequences: int  # over all ranks
 
 
-def split_updates(sequences: Sequence[TrainSequence], num_updates: int) -> list[list[TrainSequence]]:
-    """Cut a step into at most `num_updates` parts of whole groups, in the order of the prompts."""
-    groups: dict[int, list[TrainSequence]] = {}
-    for sequence in sorted(sequences, key=lambda s: s.group):
-        groups.setdefault(sequence.group, []).append(sequence)
+def split_updates(
+    sequences: Sequence[TrainSequence], num_updates: int, seed: int
+) -> list[list[TrainSequence]]:
+    """Cut a step into at most `num_updates` parts of whole groups, nearly equal in groups.
+
+    The order of the groups depends on the seed and their labels alone, so it is the same however
+    the prompts lay on the ranks.
+    """
+    groups: dict[str, list[TrainSequence]] = {}
+    for sequence in sequences:
+        groups.setdefault(sequence.label, []).append(sequence)
+    ordered = [groups[label] for label in sorted(groups, key=lambda label: (derive_seed(seed, label), label))]
     parts = min(num_updates, len(groups))
     chunks = np.array_split(np.arange(len(groups)), parts) if parts else []
-    ordered = list(groups.values())
     return [[s for i in chunk for s in ordered[i]] for chunk in chunks]
 
 
@@ -96,16 +122,21 @@ def balance(costs: Sequence[float], sizes: Sequence[int], bins: int, capacity: i
     Deterministic: ties go to the lower index. An item larger than the capacity travels alone.
     """
     contents: list[list[int]] = [[] for _ in range(bins)]
-    cost = [0.0] * bins
     size = [0] * bins
+    by_cost = [(0.0, b) for b in range(bins)]  # a heap
     for item in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
-        room = [b for b in range(bins) if not contents[b] or size[b] + sizes[item] <= capacity]
-        if not room:
+        full = []
+        while by_cost:
+            cost, b = heappop(by_cost)
+            if not contents[b] or size[b] + sizes[item] <= capacity:
+                break
+            full.append((cost, b))
+        else:
             return None
-        b = min(room, key=lambda b: (cost[b], b))
         contents[b].append(item)
-        cost[b] += costs[item]
         size[b] += sizes[item]
+        for entry in (*full, (cost + costs[item], b)):
+            heappush(by_cost, entry)
     return contents
 
 
@@ -163,7 +194,7 @@ def _microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
     input_ids = np.zeros((len(rows), width), np.int64)
     # Padding at a row's end is a sequence of its own (positions restart at 0); nothing looks at it.
     position_ids = np.zeros((len(rows), width), np.int64)
-    positions, targets, advantages, logprobs = [], [], [], []
+    positions, order, spans = [], [], []
     for r, row in enumerate(rows):
         start = 0
         for s in row:
@@ -171,19 +202,27 @@ def _microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
             input_ids[r, start:first], input_ids[r, first:end] = s.prompt_ids, s.response_ids
             position_ids[r, start:end] = np.arange(s.length)
             positions.append(np.arange(first - 1, end - 1) + r * width)
-            targets.append(s.response_ids)
-            advantages.append(np.full(len(s.response_ids), s.advantage, np.float32))
-            logprobs.append(s.engine_logprobs)
+            order.append(s)
+            spans.append((r * width + start, r * width + end))
             start = end
         position_ids[r, start:] = np.arange(width - start)
+    lengths = [len(s.response_ids) for s in order]
+
+    def each_token(values: Sequence[float]) -> Tensor:
+        return torch.from_numpy(np.repeat(np.asarray(values, np.float32), lengths))
+
     return Microbatch(
         input_ids_RW=torch.from_numpy(input_ids),
         position_ids_RW=torch.from_numpy(position_ids),
         loss_positions_L=torch.from_numpy(np.concatenate(positions)),
-        targets_L=torch.from_numpy(np.concatenate(targets).astype(np.int64)),
-        advantages_L=torch.from_numpy(np.concatenate(advantages)),
-        engine_logprobs_L=torch.from_numpy(np.concatenate(logprobs)),
-        loss_mask_L=torch.ones(sum(map(len, targets))),
+        targets_L=torch.from_numpy(np.concatenate([s.response_ids for s in order]).astype(np.int64)),
+        sequences_L=torch.from_numpy(np.repeat(np.arange(len(order)), lengths)),
+        advantages_L=each_token([s.advantage for s in order]),
+        entropy_weights_L=each_token([s.entropy_weight for s in order]),
+        engine_logprobs_L=torch.from_numpy(np.concatenate([s.engine_logprobs for s in order])),
+        loss_mask_L=torch.ones(sum(lengths)),
+        labels=tuple(s.label for s in order),
+        spans=tuple(spans),
     )
 
 
@@ -195,7 +234,9 @@ def _stand_in() -> Microbatch:
         position_ids_RW=torch.arange(2).unsqueeze(0),
         loss_positions_L=torch.zeros(1, dtype=torch.int64),
         targets_L=torch.zeros(1, dtype=torch.int64),
+        sequences_L=torch.zeros(1, dtype=torch.int64),
         advantages_L=zero,
+        entropy_weights_L=zero,
         engine_logprobs_L=zero,
         loss_mask_L=zero,
     )

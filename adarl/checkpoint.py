@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -23,6 +23,8 @@ class RunState(BaseModel):
     step: int = 0  # steps done
     policy_version: int = 0  # updates done
     data_position: int = 0  # of the prompt stream
+    selection: dict[str, Any] = {}  # what the selection and the strategy remember
+    strategy: dict[str, Any] = {}
 
 
 def save(folder: Path, learner: "Learner", state: RunState, keep_last: int) -> Path:
@@ -51,7 +53,11 @@ def save(folder: Path, learner: "Learner", state: RunState, keep_last: int) -> P
 
 def find(folder: Path) -> list[Path]:
     """The whole checkpoints of a run, oldest first."""
-    found = [p for p in (folder / "checkpoints").glob("step-*") if _NAME.fullmatch(p.name) and (p / STATE_FILE).exists()]
+    found = [
+        p
+        for p in (folder / "checkpoints").glob("step-*")
+        if _NAME.fullmatch(p.name) and (p / STATE_FILE).exists()
+    ]
     return sorted(found)
 
 

@@ -7,27 +7,20 @@ of one sentence that names the key, the value and the fix.
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from adarl.errors import UserError
+from adarl.settings import AlgorithmSettings, Positive, SamplingSettings, Section, SelectionSettings, Share
 from adarl.verifier.settings import VerifierSettings
 
 
 class RecipeError(UserError):
     """The recipe cannot be run as it stands."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
-
-
-Positive = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class RunSettings(Section):
@@ -49,6 +42,11 @@ class ModelSettings(Section):
     )
 
 
+class Example(Section):
+    problem: str
+    response: str
+
+
 class DataSettings(Section):
     path: str = Field(description="hub id, local file or folder, or prepared:NAME/SUBPATH")
     split: str = "train"
@@ -56,46 +54,13 @@ class DataSettings(Section):
     problem: str = Field("problem", description="column of the problems")
     answer: str = Field("answer", description="column of the gold answers")
     prompts_per_step: Positive
+    selection: SelectionSettings = SelectionSettings()
     max_prompt_tokens: Positive = 1024
     system_prompt: str | None = None
     prompt_suffix: str = ""
-    chat_template: str | None = Field(
-        None, description="Jinja template in place of the tokenizer's own; '{{ messages[-1].content }}' is plain text"
+    examples: tuple[Example, ...] = Field(
+        (), description="solved problems shown before each problem, as earlier turns"
     )
-
-
-class SamplingSettings(Section):
-    strategy: Literal["uniform", "positive_focused", "balanced"] = "balanced"
-    group_size: Annotated[int, Field(ge=2)] = Field(4, description="n of the paper: samples kept a prompt")
-    samples_per_round: Positive = Field(8, description="M of the paper")
-    num_rounds: Positive = Field(4, description="N of the paper")
-    temperature: float = Field(1.0, gt=0)
-    max_response_tokens: Positive
-
-    @model_validator(mode="after")
-    def _can_fill_a_group(self) -> "SamplingSettings":
-        if self.strategy != "uniform" and self.samples_per_round * self.num_rounds < self.group_size:
-            raise ValueError(
-                f"sampling.samples_per_round x sampling.num_rounds = {self.max_samples} is less than "
-                f"sampling.group_size = {self.group_size}: raise one of the first two"
-            )
-        return self
-
-    @property
-    def max_samples(self) -> int:
-        """Most samples that one prompt can take in a step."""
-        return self.group_size if self.strategy == "uniform" else self.samples_per_round * self.num_rounds
-
-
-class AlgorithmSettings(Section):
-    advantage: Literal["global_mean"] = "global_mean"
-    uniform_groups: Literal["drop", "keep"] = Field(
-        "drop", description="groups without signal: drop them, or keep their tokens in the mean's denominator"
-    )
-    updates_per_step: Positive = 1
-    clip_low: float = Field(0.2, ge=0, lt=1)
-    clip_high: float = Field(0.28, ge=0)
-    entropy_coefficient: float = Field(0.0, ge=0)
 
 
 class LearnerSettings(Section):
@@ -112,13 +77,17 @@ class LearnerSettings(Section):
     offload_optimizer: Literal["none", "cpu"] = "none"
     offload_parameters: Literal["none", "cpu"] = "none"
     sync_bucket_mib: Positive = Field(256, description="bound on the gathered weights alive during a sync")
-    deepspeed: dict[str, Any] = Field({}, description="further keys of the DeepSpeed config, passed as they are")
+    deepspeed: dict[str, Any] = Field(
+        {}, description="further keys of the DeepSpeed config, passed as they are"
+    )
 
 
 class EngineSettings(Section):
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     max_num_seqs: Positive = 256
-    kv_cache_gib: float | None = Field(None, gt=0, description="null: from gpu_memory_utilization (CUDA only)")
+    kv_cache_gib: float | None = Field(
+        None, gt=0, description="null: from gpu_memory_utilization (CUDA only)"
+    )
     gpu_memory_utilization: Share = 0.5
     enforce_eager: bool = False
     seed_requests: bool = Field(True, description="one seed a request: the same pools in any schedule")
@@ -153,6 +122,29 @@ class Recipe(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _parts_go_together(self) -> "Recipe":
+        sampling, screened = self.sampling, self.data.selection.screened
+        if sampling.strategy == "filtered" and self.algorithm.uniform_groups == "keep":
+            raise ValueError(
+                "sampling.strategy = filtered replaces groups without signal, and algorithm.uniform_groups = keep would "
+                "train on them: set it to drop"
+            )
+        if self.data.selection.kind != "screened":
+            return self
+        if sampling.strategy in ("estimated", "two_stage"):
+            raise ValueError(
+                f"data.selection.kind = screened draws before sampling.strategy = {sampling.strategy} has set its "
+                "budgets: take another selection, or one of uniform, positive_focused, balanced, filtered, downsampled"
+            )
+        most = sampling.group_size if sampling.strategy == "filtered" else sampling.max_samples
+        if screened.samples >= most:
+            raise ValueError(
+                f"data.selection.screened.samples = {screened.samples} leaves nothing of the {most} "
+                "samples that sampling.strategy allows a prompt: lower it"
+            )
+        return self
+
 
 def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     """Read a recipe with its `extends:` chain and the command line's overrides.
@@ -168,10 +160,12 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     for override in overrides or []:
         key, separator, _ = override.partition("=")
         if not separator or not key or key.startswith("-"):
-            raise RecipeError(f"override {override!r} is not of the form section.key=value, for example run.seed=1")
+            raise RecipeError(
+                f"override {override!r} is not of the form section.key=value, for example run.seed=1"
+            )
     try:
-        config = OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or []))
-        plain = OmegaConf.to_container(config, resolve=True)
+        merged = OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or []))
+        plain = OmegaConf.to_container(merged, resolve=True)
     except (OmegaConfBaseException, ValueError) as error:
         raise RecipeError(f"{path}: {str(error).splitlines()[0]}") from error
     assert isinstance(plain, dict)
@@ -189,7 +183,9 @@ def _read(path: Path, seen: tuple[Path, ...]) -> DictConfig:
     try:
         config = OmegaConf.load(path)
     except FileNotFoundError:
-        raise RecipeError(f"{path}: there is no such recipe; see recipes/ for those that come with adarl") from None
+        raise RecipeError(
+            f"{path}: there is no such recipe; see recipes/ for those that come with adarl"
+        ) from None
     except IsADirectoryError:
         raise RecipeError(f"{path}: is a folder; name a YAML file in it") from None
     except Exception as error:  # YAML's errors have no common base that OmegaConf keeps

@@ -1,10 +1,14 @@
 """The generation side: vLLM in the rank's own process, fed and drained between decoding steps.
 
+Each sample is a request of its own to vLLM, so that it comes back when it ends and not with the longest
+of its round. vLLM does the same inside: n samples of one request are n requests with seeds s, s + 1, ...
+
 Calls of vLLM that were seen to work on CPU and CUDA, and why others were not taken, are in DESIGN.md.
 """
 
 import os
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine core in this process
@@ -24,7 +28,7 @@ GIB = 1 << 30
 
 
 class VllmEngine:
-    """vLLM as a stream of rounds: submit requests at any time, poll one decoding step at a time.
+    """vLLM as a stream of samples: submit requests at any time, poll one decoding step at a time.
 
     Args:
         model_path: local folder or hub id of the base model; later weights come by `load_weights`.
@@ -50,7 +54,7 @@ class VllmEngine:
         on_cuda = torch.cuda.is_available()
         self._sleeps = settings.sleep and on_cuda  # sleep mode needs CUDA's virtual memory
         self._seed_requests = settings.seed_requests
-        self._requests: dict[str, SampleRequest] = {}
+        self._places: dict[str, tuple[SampleRequest, int]] = {}  # by vLLM's request id: which sample it is
         self._params = SamplingParams(
             temperature=temperature,
             max_tokens=max_response_tokens,
@@ -58,6 +62,7 @@ class VllmEngine:
             flat_logprobs=True,
             detokenize=False,  # whole responses are decoded once, not token by token
             output_kind=RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,  # each request brings its own copy; vLLM's deep one costs as much as the rest of a request
         )
         memory: dict[str, Any] = {"gpu_memory_utilization": settings.gpu_memory_utilization}
         if settings.kv_cache_gib is not None:
@@ -86,25 +91,32 @@ class VllmEngine:
         self._tokenizer = self.llm.get_tokenizer()
 
     def submit(self, request: SampleRequest) -> None:
-        """Queue one round of one prompt."""
-        params = self._params.clone()
-        params.n = len(request.indices)
-        params.seed = request.seed if self._seed_requests else None
-        request_id = "/".join(map(str, request.key))
-        self._requests[request_id] = request
-        self._core.add_request(request_id, {"prompt_token_ids": list(request.prompt.token_ids)}, params)
+        """Queue the samples of a request."""
+        prompt = {"prompt_token_ids": list(request.prompt.token_ids)}
+        for place in range(len(request.indices)):
+            params = self._params
+            if self._seed_requests:
+                params = copy(params)
+                params.seed = request.seed + place
+            request_id = "/".join(map(str, (*request.key, place)))
+            self._places[request_id] = request, place
+            self._core.add_request(request_id, prompt, params)
 
     def poll(self) -> list[tuple[SampleRequest, tuple[Sample, ...]]]:
-        """Decode one step; return the rounds that it completed. Does nothing when nothing is queued."""
-        if not self._requests:
+        """Decode one step; return the samples that ended, by request. Does nothing when nothing is queued."""
+        if not self._places:
             return []
-        outputs = [output for output in self._core.step() if output.finished]
-        return [self._round(self._requests.pop(o.request_id), o.outputs) for o in outputs]
+        ended: dict[tuple[Any, ...], tuple[SampleRequest, list[tuple[int, Any]]]] = {}
+        for output in self._core.step():
+            if output.finished:
+                request, place = self._places.pop(output.request_id)
+                ended.setdefault(request.key, (request, []))[1].append((place, output.outputs[0]))
+        return [(request, self._samples(request, outputs)) for request, outputs in ended.values()]
 
     @property
     def num_unfinished(self) -> int:
-        """Rounds that are queued or being decoded."""
-        return len(self._requests)
+        """Samples that are queued or being decoded."""
+        return len(self._places)
 
     def sleep(self) -> None:
         """Give the device memory of weights and KV cache to the learner; they are not kept."""
@@ -125,23 +137,24 @@ class VllmEngine:
         """The last collective thing a rank does: vLLM destroys the default process group with it."""
         self._core.engine_core.shutdown()
 
-    def _round(self, request: SampleRequest, outputs: list[Any]) -> tuple[SampleRequest, tuple[Sample, ...]]:
+    def _samples(self, request: SampleRequest, outputs: list[tuple[int, Any]]) -> tuple[Sample, ...]:
         texts = self._tokenizer.batch_decode(
-            [output.token_ids for output in outputs], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            [output.token_ids for _, output in outputs],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
         )
-        samples = tuple(
+        return tuple(
             Sample(
                 prompt_id=request.prompt.id,
                 round=request.round,
-                index=index,
+                index=request.indices[place],
                 text=text,
                 token_ids=tuple(output.token_ids),
                 engine_logprobs=tuple(output.logprobs.logprobs),
                 truncated=output.finish_reason == "length",
             )
-            for index, text, output in zip(request.indices, texts, outputs, strict=True)
+            for text, (place, output) in zip(texts, outputs, strict=True)
         )
-        return request, samples
 
 
 def _repack_tied_head(model: torch.nn.Module) -> None:

@@ -50,7 +50,10 @@ def preload_libraries() -> None:
         return
     if int(os.environ.get("RANK", "0")) == 0:
         names = ", ".join(Path(library).name for library in libraries)
-        print(f"adarl: starting again with {names} preloaded (faster on CPU; ADARL_PRELOAD=0 to leave it)", flush=True)
+        print(
+            f"adarl: starting again with {names} preloaded (faster on CPU; ADARL_PRELOAD=0 to leave it)",
+            flush=True,
+        )
     os.environ["LD_PRELOAD"] = ":".join(libraries)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
@@ -71,7 +74,9 @@ def _tcmalloc() -> Path | None:
 def prepare_environment() -> None:
     """Set what torch, DeepSpeed and vLLM read when they are loaded; a process without a launcher is a world of one."""
     if "RANK" not in os.environ:
-        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
+        os.environ.update(
+            RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1"
+        )
         os.environ["MASTER_PORT"] = str(_free_port())
     local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE") or 1)
     cores = len(os.sched_getaffinity(0))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import deepspeed
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object, set_seed
@@ -19,11 +18,19 @@ from deepspeed.runtime.zero import GatheredParameters
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from adarl.batch import Microbatch, TrainSequence, UpdateBatch, pack, split_updates, train_sequences
+from adarl.batch import (
+    Microbatch,
+    TrainSequence,
+    UpdateBatch,
+    pack,
+    split_updates,
+    train_sequence,
+    train_sequences,
+)
 from adarl.config import LearnerSettings
-from adarl.loss import LossSettings, policy_loss
+from adarl.loss import LossSettings, denominator, policy_loss
 from adarl.policy import Policy
-from adarl.types import Group
+from adarl.types import Group, Prompt, Sample
 
 MIB = 1 << 20
 
@@ -56,7 +63,9 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 def start_ranks(settings: LearnerSettings) -> Accelerator:
     """Join the process group and place this process on its device; no model is loaded yet."""
-    plugin = DeepSpeedPlugin(hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3)
+    plugin = DeepSpeedPlugin(
+        hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3
+    )
     # Without the backend's name accelerate takes a machine without an accelerator for one without ranks.
     group = InitProcessGroupKwargs(backend=None if torch.cuda.is_available() else "gloo")
     # The schedule counts updates; left to accelerate it would count ranks x updates.
@@ -70,7 +79,7 @@ class Learner:
         accelerator: of `start_ranks`.
         model_path: local folder or hub id.
         settings: the recipe's `learner:` section.
-        loss: clip bounds and entropy coefficient.
+        loss: the objective.
         updates_per_step: optimizer steps a turn of the loop; with one, old log-probabilities are the
             current ones and no separate forward pass is made.
         temperature: of sampling.
@@ -97,7 +106,10 @@ class Learner:
         self.policy_version = 0
         # The plugin keeps transformers' HfDeepSpeedConfig alive: from_pretrained partitions while loading.
         model = AutoModelForCausalLM.from_pretrained(
-            model_path, revision=revision, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+            model_path,
+            revision=revision,
+            dtype=getattr(torch, settings.dtype),
+            attn_implementation=settings.attention,
         )
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
@@ -124,26 +136,70 @@ class Learner:
         """The records of all ranks, on all ranks, in the order of the ranks."""
         return list(gather_object(list(records)))
 
-    def update(self, groups: Sequence[Group], positions: Sequence[int]) -> dict[str, float]:
+    def update(self, groups: Sequence[Group], seed: int) -> dict[str, float]:
         """Line 21 of Algorithm 1: train on the groups of all ranks.
 
         Args:
             groups: this rank's groups.
-            positions: of their prompts in the step, over all ranks.
+            seed: names the order of the groups, the same on every rank.
 
         Returns:
             The step's means over updates and ranks, the same on every rank.
         """
-        own = [s for g, p in zip(groups, positions, strict=True) for s in train_sequences(g, p)]
-        sequences: list[TrainSequence] = self.gather(own)
-        parts = split_updates(sequences, self._updates_per_step)
-        batches = [self._pack(part) for part in parts]
+        sequences: list[TrainSequence] = self.gather([s for group in groups for s in train_sequences(group)])
+        parts = split_updates(sequences, self._updates_per_step, seed)
+        batches = [self.pack(part) for part in parts]
         old = [None] if len(batches) == 1 else [self._old_logprobs(batch) for batch in batches]
-        rows = [self._one_update(batch, logprobs) for batch, logprobs in zip(batches, old, strict=True)]
+        rows = [self.one_update(batch, logprobs) for batch, logprobs in zip(batches, old, strict=True)]
         metrics: dict[str, float] = {"update/updates": len(rows), "update/sequences": len(sequences)}
         for key in rows[0] if rows else ():
             metrics[key] = sum(row[key] for row in rows) / len(rows)
         return metrics
+
+    def gradient_norms(self, samples: Sequence[tuple[Prompt, Sample]]) -> list[float]:
+        """Norms of the gradient of log pi(response) with respect to the input embeddings (GVM-RAFT, arXiv 2505.02391).
+
+        All ranks together, each with its own samples: they share the work, with as many passes on each. No
+        parameter gets a gradient. Needs the memory of a microbatch's forward and backward pass beside the engine.
+        """
+        names = [f"{self.rank}/{i}" for i in range(len(samples))]
+        sequences: list[TrainSequence] = self.gather(
+            [
+                train_sequence(name, *pair)
+                for name, pair in zip(names, samples, strict=True)
+                if pair[1].token_ids
+            ]
+        )
+        mine: list[tuple[str, float]] = []
+        if sequences:
+            microbatches = self.pack(sequences).microbatches
+            # Frozen parameters instead of torch.autograd.grad, which re-entrant checkpoints do not support.
+            parameters = [p for p in self._engine.module.parameters() if p.requires_grad]
+            for p in parameters:
+                p.requires_grad_(False)
+            for microbatch in microbatches:
+                mine += zip(microbatch.labels, self._embedding_norms(microbatch), strict=True)
+            for p in parameters:
+                p.requires_grad_(True)
+        norms = dict(self.gather(mine))
+        return [norms.get(name, 0.0) for name in names]
+
+    def _embedding_norms(self, m: Microbatch) -> list[float]:
+        """One norm a sequence of the microbatch."""
+        kept: list[Tensor] = []
+
+        def keep(module: torch.nn.Module, inputs: Any, embeddings_RWH: Tensor) -> Tensor:
+            kept.append(embeddings_RWH.detach().requires_grad_())
+            return kept[0]
+
+        hook = self._engine.module.model.get_input_embeddings().register_forward_hook(keep)
+        logprobs_L, _ = self._forward(m)
+        hook.remove()
+        (logprobs_L * m.loss_mask_L.to(logprobs_L.device)).sum().backward()
+        gradient = kept[0].grad
+        assert gradient is not None
+        squares = gradient.float().square().sum(-1).flatten().cpu()
+        return [float(squares[start:end].sum().sqrt()) for start, end in m.spans]
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Gathered (name, tensor) pairs, a bucket at a time; names are those of the hub's checkpoint.
@@ -179,7 +235,66 @@ class Learner:
         """Wait for every rank."""
         self._accelerator.wait_for_everyone()
 
-    def _pack(self, sequences: Sequence[TrainSequence]) -> UpdateBatch:
+    def one_update(
+        self, batch: UpdateBatch, old_logprobs: Sequence[Tensor] | None = None
+    ) -> dict[str, float]:
+        """One optimizer step over the batch's microbatches; all ranks together.
+
+        Args:
+            old_logprobs: one tensor a microbatch; None where the current policy is the old one (ratio 1).
+        """
+        lr = self._scheduler.get_last_lr()[0]
+        last = len(batch.microbatches) - 1
+        sums: dict[str, Tensor] = {}
+        for i, microbatch in enumerate(batch.microbatches):
+            self._engine.set_gradient_accumulation_boundary(i == last)
+            old = None if old_logprobs is None else old_logprobs[i]
+            for key, value in self._accumulate(microbatch, old, denominator(batch, self._loss)).items():
+                join = torch.maximum if key.endswith("_max") else torch.add
+                sums[key] = join(sums[key], value) if key in sums else value
+        self._engine.step()
+        self._scheduler.step()
+        self.policy_version += 1
+        metrics = self._update_metrics(sums, batch) | {"update/lr": lr}
+        grad_norm = self._engine.get_global_grad_norm()
+        if grad_norm is not None:  # DeepSpeed keeps none in plain float32 without ZeRO
+            metrics["update/grad_norm"] = float(grad_norm)
+        return metrics
+
+    def _accumulate(
+        self, m: Microbatch, old_logprobs: Tensor | None, denominator: float
+    ) -> dict[str, Tensor]:
+        """Forward and backward of one microbatch; sums over its trained tokens for the metrics."""
+        m = m.to(self._accelerator.device)
+        logprobs_L, entropies_L = self._forward(m)
+        old_L = logprobs_L.detach() if old_logprobs is None else old_logprobs
+        loss, sums = policy_loss(logprobs_L, old_L, entropies_L, m, denominator, self._loss)
+        # DeepSpeed averages gradients over the ranks; the shares of the loss are meant to add up.
+        self._engine.backward(loss * self.world_size)
+        gap_L = (old_L - m.engine_logprobs_L).abs()  # old_L: the policy that sampled
+        return sums | {"gap": (gap_L * m.loss_mask_L).sum()}
+
+    def _update_metrics(self, sums: dict[str, Tensor], batch: UpdateBatch) -> dict[str, float]:
+        """Means over the trained tokens of all ranks, and the largest weight of all."""
+        values = torch.stack([value.double() for value in sums.values()]).tolist()
+        everyone = self.gather([dict(zip(sums, values, strict=True))])
+        mean = {key: sum(own[key] for own in everyone) / batch.num_loss_tokens for key in sums}
+        return {
+            "update/loss": sum(own["loss"] for own in everyone),  # its shares are divided already
+            "update/entropy": mean["entropy"],
+            "update/ratio": mean["ratio"],
+            "update/clipped_share": mean["clipped"],
+            "update/approx_kl": mean["approx_kl"],
+            "update/loss_tokens": batch.num_loss_tokens,
+            "update/microbatches": len(batch.microbatches),
+            "gap/mean_abs": mean["gap"],
+            "gap/weight_mean": mean["engine_weight"],
+            "gap/weight_max": max(own["engine_weight_max"] for own in everyone),
+            "gap/masked_share": mean["engine_masked"],
+        }
+
+    def pack(self, sequences: Sequence[TrainSequence]) -> UpdateBatch:
+        """This rank's microbatches of one update over the sequences of all ranks."""
         max_tokens = self._settings.max_tokens_per_microbatch
         varlen = self._settings.attention == "flash_attention_2"
         return pack(
@@ -196,52 +311,11 @@ class Learner:
         return [self._forward(m)[0] for m in batch.microbatches]
 
     def _forward(self, m: Microbatch) -> tuple[Tensor, Tensor]:
-        device = self._accelerator.device
-        inputs = (m.input_ids_RW, m.position_ids_RW, m.loss_positions_L, m.targets_L)
-        logprobs_L, entropies_L = self._engine(*(t.to(device) for t in inputs))
+        m = m.to(self._accelerator.device)
+        logprobs_L, entropies_L = self._engine(
+            m.input_ids_RW, m.position_ids_RW, m.loss_positions_L, m.targets_L
+        )
         return logprobs_L, entropies_L
-
-    def _one_update(self, batch: UpdateBatch, old_logprobs: list[Tensor] | None) -> dict[str, float]:
-        device = self._accelerator.device
-        lr = self._scheduler.get_last_lr()[0]
-        sums: dict[str, Tensor] = {}
-        for i, m in enumerate(batch.microbatches):
-            logprobs_L, entropies_L = self._forward(m)
-            mask_L = m.loss_mask_L.to(device)
-            loss, parts = policy_loss(
-                logprobs_L,
-                logprobs_L.detach() if old_logprobs is None else old_logprobs[i],
-                m.advantages_L.to(device),
-                entropies_L,
-                mask_L,
-                batch.num_loss_tokens,
-                self._loss,
-            )
-            gap_L = (logprobs_L.detach() if old_logprobs is None else old_logprobs[i]) - m.engine_logprobs_L.to(device)
-            parts["gap"] = (gap_L.abs() * mask_L).sum()
-            for key, value in parts.items():
-                sums[key] = sums.get(key, torch.zeros((), device=device)) + value.detach()
-            self._engine.set_gradient_accumulation_boundary(i == len(batch.microbatches) - 1)
-            # DeepSpeed averages gradients over the ranks; the shares of the loss are meant to add up.
-            self._engine.backward(loss * self.world_size)
-        self._engine.step()
-        grad_norm = self._engine.get_global_grad_norm()
-        self._scheduler.step()
-        self.policy_version += 1
-        total = self._accelerator.reduce(torch.stack(list(sums.values())).double(), "sum").tolist()
-        mean = {key: value / (1 if key == "loss" else batch.num_loss_tokens) for key, value in zip(sums, total, strict=True)}
-        return {
-            "update/loss": mean["loss"],
-            "update/grad_norm": float(grad_norm or 0.0),
-            "update/lr": lr,
-            "update/entropy": mean["entropy"],
-            "update/ratio": mean["ratio"],
-            "update/clipped_share": mean["clipped"],
-            "update/approx_kl": mean["approx_kl"],
-            "update/loss_tokens": batch.num_loss_tokens,
-            "update/microbatches": len(batch.microbatches),
-            "gap/mean_abs": mean["gap"],
-        }
 
 
 def _buckets(named: Sequence[tuple[str, Any]], bound: int) -> Iterator[list[tuple[str, Any]]]:

@@ -1,6 +1,6 @@
 """Problems of a data set -> prompts as the model sees them, and the seeded, resumable stream of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -31,6 +31,7 @@ class Problem:
     id: str
     problem: str
     answer: str
+    difficulty: float | None = None  # from 0 to 100, where the recipe's selection reads it
 
 
 def load_problems(path: str, settings: DataSettings) -> list[Problem]:
@@ -39,7 +40,8 @@ def load_problems(path: str, settings: DataSettings) -> list[Problem]:
     Columns are named by the recipe; `a.b` names field b of the struct in column a.
 
     Raises:
-        DataError: no such data, a missing column, an id that occurs twice, an empty problem or answer.
+        DataError: no such data, a missing column, an id that occurs twice, an empty problem or answer, a
+            difficulty that is none.
     """
     rows = _load_rows(path, settings.split)
     problems = []
@@ -53,12 +55,26 @@ def load_problems(path: str, settings: DataSettings) -> list[Problem]:
             empty = settings.answer if problem.strip() else settings.problem
             raise DataError(f"{where}: column {empty!r} is empty; drop the row: it could never be rewarded")
         if id_ in seen:
-            raise DataError(f"{where}: id {id_!r} stands in row {seen[id_]} too; make ids unique or set data.id: null")
+            raise DataError(
+                f"{where}: id {id_!r} stands in row {seen[id_]} too; make ids unique or set data.id: null"
+            )
         seen[id_] = number
-        problems.append(Problem(id_, problem, answer))
+        problems.append(Problem(id_, problem, answer, _difficulty(row, settings, where)))
     if not problems:
         raise DataError(f"{path}: holds no problem")
     return problems
+
+
+def _difficulty(row: Mapping[str, Any], settings: DataSettings, where: str) -> float | None:
+    if settings.selection.kind != "adaptive_difficulty":
+        return None
+    key = "data.selection.adaptive_difficulty.column"
+    value = _column(row, settings.selection.adaptive_difficulty.column, key, where)
+    if not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise DataError(
+            f"{where}: difficulty {value!r} is not a number from 0 to 100; mend the row or set {key}"
+        )
+    return float(value)
 
 
 def _load_rows(path: str, split: str) -> Iterable[Mapping[str, Any]]:
@@ -111,9 +127,12 @@ def _text(value: Any) -> str:
 
 
 def messages(problem: str, settings: DataSettings) -> list[dict[str, str]]:
-    """The conversation that asks a problem."""
-    system = [{"role": "system", "content": settings.system_prompt}] if settings.system_prompt else []
-    return [*system, {"role": "user", "content": problem + settings.prompt_suffix}]
+    """The conversation that asks a problem: system prompt, solved examples, the problem with its suffix."""
+    turns = [("system", settings.system_prompt)] if settings.system_prompt else []
+    for example in settings.examples:
+        turns += [("user", example.problem + settings.prompt_suffix), ("assistant", example.response)]
+    turns.append(("user", problem + settings.prompt_suffix))
+    return [{"role": role, "content": content} for role, content in turns]
 
 
 def render(problem: str, settings: DataSettings, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
@@ -126,21 +145,43 @@ def render(problem: str, settings: DataSettings, tokenizer: "PreTrainedTokenizer
 
 
 def build_prompts(
-    problems: Sequence[Problem], settings: DataSettings, tokenizer: "PreTrainedTokenizerBase"
-) -> tuple[list[Prompt], int]:
-    """Render all problems; return the prompts that fit `max_prompt_tokens` and how many do not.
+    problems: Sequence[Problem],
+    settings: DataSettings,
+    tokenizer: "PreTrainedTokenizerBase",
+    gold_error: Callable[[str], str | None],
+) -> tuple[list[Prompt], list[str]]:
+    """Render all problems; return the prompts that can be trained on, and a sentence on each kind left out.
+
+    Args:
+        gold_error: of a gold answer, None if a response can be graded against it, else why not.
 
     Raises:
-        DataError: fewer prompts fit than one step needs.
+        DataError: fewer prompts are left than one step needs.
     """
-    prompts = [Prompt(p.id, p.problem, p.answer, tuple(render(p.problem, settings, tokenizer))) for p in problems]
-    fitting = [p for p in prompts if len(p.token_ids) <= settings.max_prompt_tokens]
-    if len(fitting) < settings.prompts_per_step:
-        raise DataError(
-            f"{len(fitting)} of {len(prompts)} prompts fit data.max_prompt_tokens = {settings.max_prompt_tokens}, but "
-            f"data.prompts_per_step = {settings.prompts_per_step}: lower the second or bring more prompts"
+    prompts, too_long, unreadable = [], 0, []
+    for p in problems:
+        prompt = Prompt(
+            p.id, p.problem, p.answer, tuple(render(p.problem, settings, tokenizer)), p.difficulty
         )
-    return fitting, len(prompts) - len(fitting)
+        if len(prompt.token_ids) > settings.max_prompt_tokens:
+            too_long += 1
+        elif (reason := gold_error(p.answer)) is not None:
+            unreadable.append(f"{p.id}: {reason}")
+        else:
+            prompts.append(prompt)
+    notes = []
+    if too_long:
+        notes.append(
+            f"{too_long} prompts are longer than data.max_prompt_tokens = {settings.max_prompt_tokens}"
+        )
+    if unreadable:
+        notes.append(f"{len(unreadable)} gold answers cannot be graded against, for example {unreadable[0]}")
+    if len(prompts) < settings.prompts_per_step:
+        raise DataError(
+            f"{settings.path}: {len(prompts)} of {len(problems)} prompts can be trained on, but data.prompts_per_step = "
+            f"{settings.prompts_per_step}: lower it or bring more prompts{''.join(f' ({note})' for note in notes)}"
+        )
+    return prompts, notes
 
 
 class PromptStream:
@@ -156,6 +197,11 @@ class PromptStream:
         self.position = position
         self._epoch = -1
         self._order: list[int] = []
+
+    @property
+    def num_prompts(self) -> int:
+        """Prompts of an epoch."""
+        return len(self._prompts)
 
     def take(self, count: int) -> list[Prompt]:
         """The next `count` prompts, all different."""

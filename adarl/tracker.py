@@ -46,7 +46,9 @@ class Tracker:
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """One step, on rank 0."""
         self._file.write(json.dumps({"step": step, **metrics}) + "\n")
-        shown = "  ".join(f"{name} {_short(metrics[key])}" for key, name in CONSOLE_KEYS.items() if key in metrics)
+        shown = "  ".join(
+            f"{name} {_short(metrics[key])}" for key, name in CONSOLE_KEYS.items() if key in metrics
+        )
         note = "" if metrics.get("update/updates") else "  no prompt had a signal: update skipped"
         self._console.print(f"step {step}/{self._max_steps}  {shown}{note}", highlight=False)
         if self._wandb is not None:
@@ -89,7 +91,9 @@ def _start_wandb(folder: Path, recipe: Recipe) -> Any:
 
         online = recipe.tracking.wandb == "online" and bool(wandb.api.api_key)
         if recipe.tracking.wandb == "online" and not online:
-            log.warning("no wandb key is set (`wandb login`): tracking offline, `wandb sync` uploads it later")
+            log.warning(
+                "no wandb key is set (`wandb login`): tracking offline, `wandb sync` uploads it later"
+            )
         return wandb.init(
             project=recipe.tracking.project,
             name=folder.name,

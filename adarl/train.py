@@ -14,21 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adarl.advantages import global_mean
-from adarl.config import Recipe, RecipeError, SamplingSettings, load_recipe
+from adarl.config import Recipe, RecipeError, load_recipe
 from adarl.errors import UserError
-from adarl.exit_conditions import balanced, positive_focused
 from adarl.launch import preload_libraries, prepare_environment
 from adarl.metrics import sampling_metrics
+from adarl.parts import step_settings
 from adarl.run_folder import choose_folder, dump_samples, open_folder
-from adarl.sampling import RoundSize, elimination, uniform
 from adarl.seeds import derive_seed
 from adarl.step import StepResult, StepSettings, Stopwatch, train_step
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-    from adarl.checkpoint import RunState
     from adarl.engine import VllmEngine
     from adarl.learner import Learner
     from adarl.prompts import PromptStream
@@ -37,24 +34,14 @@ if TYPE_CHECKING:
     from adarl.verifier import Verifier
 
 
-def round_size(settings: SamplingSettings) -> RoundSize:
-    """The strategy that the recipe names."""
-    n, m, rounds = settings.group_size, settings.samples_per_round, settings.num_rounds
-    strategies: dict[str, Callable[[], RoundSize]] = {
-        "uniform": lambda: uniform(n),
-        "positive_focused": lambda: elimination(positive_focused(1), m, rounds),
-        "balanced": lambda: elimination(balanced(n // 2, n - n // 2), m, rounds),
-    }
-    return strategies[settings.strategy]()
-
-
 @dataclass(slots=True)
 class Trainer:
     """The loop over steps with everything it turns."""
 
     recipe: Recipe
     folder: Path
-    state: "RunState"
+    settings: StepSettings
+    step: int  # steps done
     stream: "PromptStream"
     engine: "VllmEngine"
     verifier: "Verifier"
@@ -63,7 +50,7 @@ class Trainer:
 
     def run(self) -> None:
         """From the state's step to `run.max_steps`, with checkpoints, and the exported model at the end."""
-        for step in range(self.state.step + 1, self.recipe.run.max_steps + 1):
+        for step in range(self.step + 1, self.recipe.run.max_steps + 1):
             self._turn(step)
             every = self.recipe.run.save_every
             if step == self.recipe.run.max_steps or (every and step % every == 0):
@@ -72,35 +59,20 @@ class Trainer:
 
     def _turn(self, step: int) -> None:
         watch = Stopwatch()
-        rank, world_size = self.learner.rank, self.learner.world_size
+        seed = derive_seed("step", self.recipe.run.seed, step)
         with watch("step"):
-            prompts = self.stream.take(self.recipe.data.prompts_per_step)
-            positions = range(rank, len(prompts), world_size)
             result = train_step(
-                [prompts[i] for i in positions],
-                positions,
-                self.engine,
-                self.verifier,
-                self.learner,
-                _step_settings(self.recipe),
-                derive_seed("step", self.recipe.run.seed, step),
-                watch,
+                self.stream, self.engine, self.verifier, self.learner, self.settings, seed, watch
             )
         every = self.recipe.tracking.samples_every
         if every and step % every == 0:
-            dump_samples(self.folder, step, rank, positions, result.pools, result.groups)
-        self.state = self.state.model_copy(
-            update={
-                "step": step,
-                "policy_version": self.learner.policy_version,
-                "data_position": self.stream.position,
-            }
-        )
+            dump_samples(self.folder, step, self.learner.rank, result.pools, result.groups)
+        self.step = step
         self._report(step, result, watch)
 
     def _report(self, step: int, result: StepResult, watch: Stopwatch) -> None:
-        stats = self.learner.gather(result.stats)
-        metrics = sampling_metrics(stats, self.recipe.sampling.group_size)
+        sampling = self.recipe.sampling
+        metrics = sampling_metrics(result.stats, sampling.group_size, *sampling.quotas) | result.notes
         metrics |= result.update | {"policy_version": self.learner.policy_version}
         metrics |= {f"time/{phase}": round(seconds, 4) for phase, seconds in watch.seconds.items()}
         if self.tracker is not None:
@@ -109,16 +81,14 @@ class Trainer:
     def _save(self) -> None:
         from adarl import checkpoint
 
-        checkpoint.save(self.folder, self.learner, self.state, self.recipe.run.keep_last)
-
-
-def _step_settings(recipe: Recipe) -> StepSettings:
-    return StepSettings(
-        group_size=recipe.sampling.group_size,
-        round_size=round_size(recipe.sampling),
-        advantage=global_mean,
-        keep_uniform_groups=recipe.algorithm.uniform_groups == "keep",
-    )
+        state = checkpoint.RunState(
+            step=self.step,
+            policy_version=self.learner.policy_version,
+            data_position=self.stream.position,
+            selection=self.settings.selection.state(),
+            strategy=self.settings.strategy.state(),
+        )
+        checkpoint.save(self.folder, self.learner, state, self.recipe.run.keep_last)
 
 
 def train(recipe: Recipe) -> Path:
@@ -136,12 +106,14 @@ def train(recipe: Recipe) -> Path:
 
     from adarl import checkpoint
     from adarl.learner import start_ranks
+    from adarl.prompts import PromptStream
     from adarl.tracker import Tracker
     from adarl.verifier import Verifier
 
-    accelerator = start_ranks(recipe.learner)
-    is_main = accelerator.process_index == 0
+    is_main = os.environ["RANK"] == "0"
     console = Console(soft_wrap=True, quiet=not is_main)
+    model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
+    accelerator = start_ranks(recipe.learner)
     folder = _agree_on_folder(recipe)
     found = checkpoint.find(folder) if recipe.run.resume == "auto" else []
     state = checkpoint.load_state(found[-1]) if found else checkpoint.RunState()
@@ -149,9 +121,8 @@ def train(recipe: Recipe) -> Path:
         console.print(f"adarl: the run in {folder} has its {recipe.run.max_steps} steps already")
         return folder
     with Verifier(recipe.verifier) as verifier:
-        model_path, stream = _model_and_prompts(recipe, state, console.print)
-        learner = _build_learner(recipe, model_path, accelerator)
-        engine = _build_engine(recipe, model_path, distributed=learner.world_size > 1)
+        learner = build_learner(recipe, model_path, accelerator)
+        engine = build_engine(recipe, model_path, distributed=learner.world_size > 1)
         if found:
             learner.load(found[-1])
             learner.policy_version = state.policy_version
@@ -159,7 +130,11 @@ def train(recipe: Recipe) -> Path:
             console.print(f"adarl: resuming after step {state.step} from {found[-1]}")
         tracker = Tracker(folder, recipe, state.step, console) if is_main else None
         console.print(f"adarl: run in {folder}, {learner.world_size} rank(s)")
-        Trainer(recipe, folder, state, stream, engine, verifier, learner, tracker).run()
+        stream = PromptStream(prompts, recipe.run.seed, state.data_position)
+        settings = step_settings(recipe)
+        settings.selection.restore(state.selection)
+        settings.strategy.restore(state.strategy)
+        Trainer(recipe, folder, settings, state.step, stream, engine, verifier, learner, tracker).run()
         if tracker is not None:
             tracker.close()
         engine.shutdown()
@@ -185,21 +160,33 @@ def _agree_on_folder(recipe: Recipe) -> Path:
     return Path(chosen)
 
 
-def _model_and_prompts(recipe: Recipe, state: "RunState", say: Callable[[str], None]) -> tuple[str, "PromptStream"]:
+def model_and_prompts(recipe: Recipe, say: Callable[[str], None]) -> tuple[str, list["Prompt"]]:
+    """The model's local path or hub id, and the prompts that can be trained on; builds what is `prepared:`."""
     from transformers import AutoTokenizer
 
     from adarl.prepared import locate
-    from adarl.prompts import PromptStream, build_prompts, load_problems
+    from adarl.prompts import build_prompts, load_problems
+    from adarl.verifier import parse_error
 
     model_path = locate(recipe.model.path)
-    tokenizer = AutoTokenizer.from_pretrained(model_path, revision=recipe.model.revision)
-    prompts, dropped = build_prompts(load_problems(locate(recipe.data.path), recipe.data), recipe.data, tokenizer)
-    note = f", {dropped} longer than data.max_prompt_tokens left out" if dropped else ""
-    say(f"adarl: {len(prompts)} prompts from {recipe.data.path}{note}")
-    return model_path, PromptStream(prompts, recipe.run.seed, state.data_position)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model_path, revision=recipe.model.revision)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise RecipeError(
+            f"model.path = {model_path}: no model can be loaded from there ({reason})"
+        ) from error
+    problems = load_problems(locate(recipe.data.path), recipe.data)
+    prompts, notes = build_prompts(
+        problems, recipe.data, tokenizer, lambda gold: parse_error(gold, recipe.verifier)
+    )
+    say(f"adarl: {len(prompts)} prompts from {recipe.data.path}")
+    for note in notes:
+        say(f"adarl: left out: {note}")
+    return model_path, prompts
 
 
-def _build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":
+def build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":
     from adarl.learner import Learner
     from adarl.loss import LossSettings
 
@@ -208,7 +195,20 @@ def _build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") 
         accelerator,
         model_path,
         recipe.learner,
-        LossSettings(algorithm.clip_low, algorithm.clip_high, algorithm.entropy_coefficient),
+        LossSettings(
+            objective=algorithm.objective,
+            ratio=algorithm.ratio,
+            clip_low=algorithm.clip_low,
+            clip_high=algorithm.clip_high,
+            dual_clip=algorithm.dual_clip,
+            aggregation=algorithm.aggregation,
+            max_response_tokens=recipe.sampling.max_response_tokens,
+            entropy_coefficient=algorithm.entropy_coefficient,
+            engine_correction=algorithm.engine_correction,
+            tis_cap=algorithm.tis_cap,
+            icepop_low=algorithm.icepop_low,
+            icepop_high=algorithm.icepop_high,
+        ),
         updates_per_step=algorithm.updates_per_step,
         temperature=recipe.sampling.temperature,
         seed=derive_seed("learner", recipe.run.seed) % 2**32,
@@ -216,7 +216,7 @@ def _build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") 
     )
 
 
-def _build_engine(recipe: Recipe, model_path: str, distributed: bool) -> "VllmEngine":
+def build_engine(recipe: Recipe, model_path: str, distributed: bool) -> "VllmEngine":
     from adarl.engine import VllmEngine
 
     return VllmEngine(
@@ -251,7 +251,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     given = [a for a in given if not a.startswith("--local_rank")]  # the launcher's; it sets LOCAL_RANK too
     if not given or given[0].startswith("-"):
-        print("usage: [deepspeed [--hostfile H] --module] adarl.train RECIPE [key=value ...]", file=sys.stderr)
+        print(
+            "usage: [deepspeed [--hostfile H] --module] adarl.train RECIPE [key=value ...]", file=sys.stderr
+        )
         return 2
     from adarl.report import summarise
 

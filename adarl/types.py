@@ -4,8 +4,9 @@ Every record is frozen: a stage returns new records and never edits those it was
 notation of the paper (arXiv 2510.04996) is given where a record has a name there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import isnan
 
 
 class Verdict(StrEnum):
@@ -31,6 +32,7 @@ class Prompt:
     problem: str  # the text of the data set
     answer: str  # the gold answer as the data set writes it
     token_ids: tuple[int, ...]  # the rendered chat template
+    difficulty: float | None = None  # from 0 (easy) to 100, where the recipe names a column of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,16 @@ class ScoredSample:
     def reward(self) -> float:
         return self.verification.reward
 
+    @property
+    def is_void(self) -> bool:
+        """Grading failed: it says nothing about the response, which is drawn again and never counted."""
+        return self.verification.verdict is Verdict.ERROR or isnan(self.reward)
+
+
+def label(prompt_id: str, occurrence: int) -> str:
+    """Names a pool within its step: the prompt's id, and which of them it is where a prompt comes again."""
+    return prompt_id if occurrence == 0 else f"{prompt_id}\x1f{occurrence}"
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -78,9 +90,14 @@ class Pool:
 
     prompt: Prompt
     samples: tuple[ScoredSample, ...] = ()
+    occurrence: int = 0  # the same prompt's pools of one step are numbered: each has draws of its own
 
     def with_round(self, samples: tuple[ScoredSample, ...]) -> "Pool":
-        return Pool(self.prompt, self.samples + samples)
+        return replace(self, samples=self.samples + samples)
+
+    @property
+    def label(self) -> str:
+        return label(self.prompt.id, self.occurrence)
 
     @property
     def size(self) -> int:
@@ -109,9 +126,14 @@ class Pool:
         return tuple(s for s in self.samples if s.sample.round == 0)
 
     @property
-    def has_signal(self) -> bool:
+    def is_mixed(self) -> bool:
         """Both a correct and an incorrect sample are in."""
         return 0 < self.num_correct < self.size
+
+    @property
+    def has_signal(self) -> bool:
+        """The rewards differ. With rewards of 0 and 1 that is `is_mixed`; shaped ones can differ among correct."""
+        return any(s.reward != self.samples[0].reward for s in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +144,14 @@ class Group:
     samples: tuple[ScoredSample, ...]
     advantages: tuple[float, ...]
     baseline: float  # r-bar, the mean reward over the whole pool
+    occurrence: int = 0  # of the pool
+    entropy_weight: float = 0.0  # RL-ZVP: what token entropies are multiplied by where rewards say nothing
+
+    @property
+    def label(self) -> str:
+        return label(self.prompt.id, self.occurrence)
 
     @property
     def has_signal(self) -> bool:
         """Some kept sample moves the policy."""
-        return any(a != 0.0 for a in self.advantages)
+        return any(a != 0.0 for a in self.advantages) or (self.entropy_weight != 0.0 and bool(self.samples))

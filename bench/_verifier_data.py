@@ -25,7 +25,14 @@ class Case:
 def read_cases(path: Path) -> list[Case]:
     rows = read_rows(path)
     return [
-        Case(row["id"], row["gold"], row["response"], row["label"], row["kind"], row.get("strict_label", row["label"]))
+        Case(
+            row["id"],
+            row["gold"],
+            row["response"],
+            row["label"],
+            row["kind"],
+            row.get("strict_label", row["label"]),
+        )
         for row in rows
     ]
 
@@ -35,7 +42,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise SystemExit(f"bench.verifier cannot read {path}: {error.strerror}; give the path of a JSONL file") from error
+        raise SystemExit(
+            f"bench.verifier cannot read {path}: {error.strerror}; give the path of a JSONL file"
+        ) from error
     try:
         return [json.loads(line) for line in lines if line.strip()]
     except json.JSONDecodeError as error:
@@ -51,7 +60,10 @@ def shuffled_pairs(answers: list[str], seed: int = 0) -> list[tuple[str, str]]:
     """(response, gold): each gold boxed, against the gold of another problem."""
     others = answers[:]
     random.Random(seed).shuffle(others)
-    return [(f"So the answer is $\\boxed{{{answer}}}$.", gold) for answer, gold in zip(answers, others, strict=True)]
+    return [
+        (f"So the answer is $\\boxed{{{answer}}}$.", gold)
+        for answer, gold in zip(answers, others, strict=True)
+    ]
 
 
 def realistic_pools(answers: list[str], size: int = 8, seed: int = 0) -> list[tuple[list[str], str]]:
@@ -60,8 +72,16 @@ def realistic_pools(answers: list[str], size: int = 8, seed: int = 0) -> list[tu
     pools = []
     for gold in answers:
         wrong = [chance.choice(answers) for _ in range(2)]
-        forms = [gold, f" {gold} ", f"{{{gold}}}", rf"\displaystyle {gold}", gold.replace(r"\frac", r"\dfrac")]
-        stated = [chance.choice(forms) if chance.random() < 0.5 else chance.choice(wrong) for _ in range(size)]
+        forms = [
+            gold,
+            f" {gold} ",
+            f"{{{gold}}}",
+            rf"\displaystyle {gold}",
+            gold.replace(r"\frac", r"\dfrac"),
+        ]
+        stated = [
+            chance.choice(forms) if chance.random() < 0.5 else chance.choice(wrong) for _ in range(size)
+        ]
         pools.append(([f"{'Let us think. ' * 40}\nThe answer is \\boxed{{{one}}}." for one in stated], gold))
     return pools
 

@@ -20,7 +20,9 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object as the last line")] = False,
     rounds: Annotated[int, typer.Option(min=1)] = 9,
     prompts: Annotated[int, typer.Option(min=1, help="prompts a call")] = 192,
-    their_logprobs: Annotated[bool, typer.Option(help="let the bare call return log-probabilities too")] = False,
+    their_logprobs: Annotated[
+        bool, typer.Option(help="let the bare call return log-probabilities too")
+    ] = False,
 ) -> None:
     """Tokens per second of both, in turns in one process."""
     preload_libraries()

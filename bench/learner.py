@@ -62,13 +62,20 @@ def main(
             taken = logp.gather(-1, m.targets_L[:, None])[:, 0]
             ratio = (taken - taken.detach()).exp()
             clipped = ratio.clamp(0.8, 1.28)
-            loss = -torch.minimum(ratio * m.advantages_L, clipped * m.advantages_L).sum() / batch.num_loss_tokens
+            loss = (
+                -torch.minimum(ratio * m.advantages_L, clipped * m.advantages_L).sum() / batch.num_loss_tokens
+            )
             bare.backward(loss)
         bare.step()
         return tokens
 
     result = in_turns(ours, theirs, rounds)
-    result |= {"sequences": sequences, "tokens": tokens, "microbatches": len(batch.microbatches), "dtype": dtype}
+    result |= {
+        "sequences": sequences,
+        "tokens": tokens,
+        "microbatches": len(batch.microbatches),
+        "dtype": dtype,
+    }
     finish(result, as_json)
 
 

@@ -53,7 +53,13 @@ def _run(strategy: str, seed: int, steps: int) -> list[dict[str, Any]]:
     rows = read_metrics(folder)
     if len(rows) < steps:
         overrides = [f"sampling.strategy={strategy}", f"run.seed={seed}", f"run.max_steps={steps}"]
-        command = [str(Path(sys.executable).parent / "adarl"), "train", RECIPE, f"run.dir={folder}", *overrides]
+        command = [
+            str(Path(sys.executable).parent / "adarl"),
+            "train",
+            RECIPE,
+            f"run.dir={folder}",
+            *overrides,
+        ]
         subprocess.run(command, check=True)
         rows = read_metrics(folder)
     return rows[:steps]

@@ -1,9 +1,9 @@
 """Benches of the verifier. The last line of stdout is one JSON object.
 
-    python -m bench.verifier --cases ../shared/data/verifier/open.jsonl --json    how often it is right
-    python -m bench.verifier --golds --json                                       golds against themselves and others
-    python -m bench.verifier --speed --json                                       against plain math-verify
-    python -m bench.verifier --soak --json                                        20,000 verifications with bait
+python -m bench.verifier --cases ../shared/data/verifier/open.jsonl --json    how often it is right
+python -m bench.verifier --golds --json                                       golds against themselves and others
+python -m bench.verifier --speed --json                                       against plain math-verify
+python -m bench.verifier --soak --json                                        20,000 verifications with bait
 """
 
 import argparse
@@ -45,7 +45,9 @@ def run_cases(cases: list[Case], workers: int) -> dict[str, Any]:
             )
     total = sum(kinds.values(), Counter())
     # Under `last_boxed` the same answers are graded, but those without a box are none.
-    strict = [v.verdict.is_correct and last_boxed(c.response) is not None for c, v in zip(cases, found, strict=True)]
+    strict = [
+        v.verdict.is_correct and last_boxed(c.response) is not None for c, v in zip(cases, found, strict=True)
+    ]
     strict_right = sum(correct == case.strict_label for case, correct in zip(cases, strict, strict=True))
     return {
         "accuracy": round(total["right"] / len(cases), 4),
@@ -104,7 +106,11 @@ def _different_pairs(answers: list[str], seed: int, limit: int = 20_000) -> list
 
 def _e_notation(verifier: Verifier) -> dict[str, int]:
     """4.5e33 as 4.5 \\times 10^{33}."""
-    written = [gold for gold in golds("minerva_math") if "e" in gold and gold.replace("e", "", 1).strip("-.0123456789") == ""]
+    written = [
+        gold
+        for gold in golds("minerva_math")
+        if "e" in gold and gold.replace("e", "", 1).strip("-.0123456789") == ""
+    ]
     answers = ["\\boxed{{{} \\times 10^{{{}}}}}".format(*gold.split("e")) for gold in written]
     found = verifier.verify(answers, written)
     return {"golds": len(written), "accepted": sum(v.verdict.is_correct for v in found)}
@@ -226,7 +232,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--total", type=int, default=20_000, help="verifications of the soak")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="only the JSON object on the last line, unindented")
+    parser.add_argument(
+        "--json", action="store_true", help="only the JSON object on the last line, unindented"
+    )
     options = parser.parse_args()
     if options.cases is not None:
         result = run_cases(read_cases(options.cases), options.workers)

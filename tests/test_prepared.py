@@ -6,7 +6,6 @@ import pytest
 
 from adarl import prepared
 from adarl.errors import UserError
-from adarl.errors import UserError
 
 BUILDER = """
 import argparse, pathlib, time
