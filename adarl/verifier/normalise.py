@@ -118,6 +118,7 @@ def canonical(normalised: str) -> str:
 def _joined_numerals(text: str) -> str:
     """1{,}000, 1,\\!000, 1\\,000\\,000 and 1 000 000 as one number each."""
     text = _NUMERAL_GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+    text = re.sub(r"(?<=\d)\\!(?=\d)", "", text)  # drawn closer together
     return _SPACED_GROUPS.sub(lambda number: number[1].replace(" ", ""), text)
 
 
@@ -343,7 +344,10 @@ def _bare_word(match: re.Match[str]) -> str:
 def _stands_in_prose(match: re.Match[str]) -> bool:
     """Between words or alone: `no` in `no solution`, but not in `n = no`."""
     before, after = match.string[: match.start()], match.string[match.end() :]
-    return bool(re.search(r"(?:^|[a-zA-Z}])\s*$", before) and re.match(r"\s*$|\s+[a-zA-Z\\]", after))
+    return bool(
+        re.search(r"(?:^|[a-zA-Z}])\s*$", before)
+        and re.match(r"\s*$|\s+[a-zA-Z\\]" + (r"|\s+[\d($-]" if match[0] == "is" else ""), after)
+    )
 
 
 def is_word(letters: str) -> bool:

@@ -220,7 +220,7 @@ class WorkerPool:
             and not ran_out_of_time
             and task.stalls == 0
             and self._settings.kind in _NEVER_WAITING
-            and cpu_seconds < self._settings.timeout_seconds / 2
+            and cpu_seconds < self._settings.timeout_seconds / 4
         )
         if stalled:
             task.stalls = 1  # the machine was at other things: the answer has not had its time

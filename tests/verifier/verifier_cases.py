@@ -467,6 +467,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"e^x", r"\exp(x)"),
         (r"x^{\frac{1}{3}}", r"\sqrt[3]{x}"),
         (r"17", r"17\\"),
+        (r"58", r"5\!8"),
         (r"BA4_{16}", r"\text{BA4}_{16}"),
         (r"1101_2", r"1101_{\text{two}}"),
         (r"2", r"\lg 100"),
