@@ -65,7 +65,7 @@ class DataSettings(Section):
 
 class LearnerSettings(Section):
     lr: float = Field(1e-6, gt=0)
-    warmup_steps: int = Field(10, ge=0, description="updates of linear warm-up")
+    warmup_updates: int = Field(10, ge=0, description="updates of linear warm-up")
     weight_decay: float = Field(0.0, ge=0)
     betas: tuple[float, float] = (0.9, 0.999)
     max_grad_norm: float = Field(1.0, gt=0)
@@ -95,6 +95,17 @@ class EngineSettings(Section):
     vllm: dict[str, Any] = Field({}, description="further arguments of vllm.LLM, passed as they are")
 
 
+class ValidationSettings(Section):
+    """Held-out problems; columns and prompts are those of `data:`."""
+
+    path: str = Field(description="hub id, local file or folder, or prepared:NAME/SUBPATH")
+    split: str = "test"
+    every: Positive = Field(
+        20, description="steps between validations; the start and the end are always validated"
+    )
+    k: Positive = Field(4, description="samples a problem")
+
+
 class TrackingSettings(Section):
     wandb: Literal["off", "offline", "online"] = "off"
     project: str = "adarl"
@@ -111,6 +122,7 @@ class Recipe(Section):
     learner: LearnerSettings = LearnerSettings()
     engine: EngineSettings = EngineSettings()
     verifier: VerifierSettings = VerifierSettings()
+    validation: ValidationSettings | None = None
     tracking: TrackingSettings = TrackingSettings()
 
     @model_validator(mode="after")

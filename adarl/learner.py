@@ -119,7 +119,7 @@ class Learner:
             policy.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
         )
         warmup = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda update: min(1.0, (update + 1) / max(1, settings.warmup_steps))
+            optimizer, lambda update: min(1.0, (update + 1) / max(1, settings.warmup_updates))
         )
         self._engine, _, self._scheduler = self._accelerator.prepare(policy, optimizer, warmup)
         self._engine.train()

@@ -19,6 +19,7 @@ from adarl.advantages import (
 )
 from adarl.budgets import PassRates, posterior_elimination
 from adarl.config import Recipe
+from adarl.draws import StepSettings
 from adarl.exit_conditions import balanced, positive_focused
 from adarl.groups import Selector, keep_after, keep_all, keep_balanced, keep_max_variance
 from adarl.sampling import RoundSize, elimination, uniform
@@ -29,7 +30,6 @@ from adarl.selection.screened import Screened
 from adarl.selection.shuffled import Shuffled
 from adarl.selection.skip_uniform import SkipUniform
 from adarl.settings import AlgorithmSettings, SamplingSettings, SelectionSettings
-from adarl.step import StepSettings
 from adarl.strategies import Strategy
 from adarl.strategies.estimated import Estimated
 from adarl.strategies.filtered import Filtered

@@ -103,8 +103,14 @@ def _build(name: str, folder: Path) -> None:
         print(f"Preparing {name} in {folder} (once; later runs find it there)", flush=True)
         with new_directory(folder) as staging:
             command = [sys.executable, "-m", BUILDERS[name], "--out", str(staging)]
-            status = subprocess.run(command, check=False).returncode
+            status = subprocess.run(command, env=_own_environment(), check=False).returncode
             if status != 0:
                 raise UserError(
                     f"Preparing {name} failed: `{' '.join(command)}` ended with exit code {status}."
                 )
+
+
+def _own_environment() -> dict[str, str]:
+    """The environment less what a rank or a preloaded OpenMP changes: the same bytes whoever asks first."""
+    changing = ("LD_PRELOAD", "OMP_", "KMP_", "MKL_", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+    return {key: value for key, value in os.environ.items() if not key.startswith(changing)}

@@ -3,13 +3,15 @@
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from adarl.config import Recipe
 
 log = logging.getLogger(__name__)
+
+METRICS, VALIDATION = "metrics.jsonl", "validation.jsonl"
 
 CONSOLE_KEYS = {
     "reward/first_round": "reward",
@@ -35,22 +37,29 @@ class Tracker:
     def __init__(self, folder: Path, recipe: Recipe, last_step: int, console: Console):
         self._console = console
         self._max_steps = recipe.run.max_steps
-        path = folder / "metrics.jsonl"
-        kept = [row for row in read_metrics(folder) if row["step"] <= last_step]
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
-        temporary.replace(path)
-        self._file = path.open("a", buffering=1)
+        self._files = {name: _go_on(folder, name, last_step) for name in (METRICS, VALIDATION)}
         self._wandb = _start_wandb(folder, recipe) if recipe.tracking.wandb != "off" else None
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
         """One step, on rank 0."""
-        self._file.write(json.dumps({"step": step, **metrics}) + "\n")
+        self._files[METRICS].write(json.dumps({"step": step, **metrics}) + "\n")
         shown = "  ".join(
             f"{name} {_short(metrics[key])}" for key, name in CONSOLE_KEYS.items() if key in metrics
         )
         note = "" if metrics.get("update/updates") else "  no prompt had a signal: update skipped"
         self._console.print(f"step {step}/{self._max_steps}  {shown}{note}", highlight=False)
+        self._to_wandb(step, metrics)
+
+    def log_validation(self, step: int, metrics: dict[str, float]) -> None:
+        """A validation of the policy after a step (0: the start), on rank 0."""
+        self._files[VALIDATION].write(json.dumps({"step": step, **metrics}) + "\n")
+        shown = "  ".join(
+            f"{key.removeprefix('validation/')} {_short(value)}" for key, value in metrics.items()
+        )
+        self._console.print(f"validation after step {step}  {shown}", highlight=False)
+        self._to_wandb(step, metrics)
+
+    def _to_wandb(self, step: int, metrics: dict[str, float]) -> None:
         if self._wandb is not None:
             try:
                 self._wandb.log(metrics, step=step)
@@ -60,7 +69,8 @@ class Tracker:
 
     def close(self) -> None:
         """Flush and close; wandb finishes its upload."""
-        self._file.close()
+        for file in self._files.values():
+            file.close()
         if self._wandb is not None:
             try:
                 self._wandb.finish()
@@ -68,9 +78,19 @@ class Tracker:
                 log.warning("wandb did not finish: %s", error)
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
+def _go_on(folder: Path, name: str, last_step: int) -> TextIO:
+    """The file, cut to the lines up to a step and open for those after it."""
+    path = folder / name
+    kept = [row for row in read_metrics(folder, name) if row["step"] <= last_step]
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    temporary.replace(path)
+    return path.open("a", buffering=1)
+
+
+def read_metrics(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
     """The whole lines of a run's metrics.jsonl; a last line that was cut while written is left out."""
-    path = folder / "metrics.jsonl"
+    path = folder / name
     if not path.exists():
         return []
     rows = []

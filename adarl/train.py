@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adarl.config import Recipe, RecipeError, load_recipe
+from adarl.draws import StepSettings, Stopwatch
 from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment
 from adarl.metrics import sampling_metrics
 from adarl.parts import step_settings
 from adarl.run_folder import choose_folder, dump_samples, open_folder
 from adarl.seeds import derive_seed
-from adarl.step import StepResult, StepSettings, Stopwatch, train_step
+from adarl.step import StepResult, train_step
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from adarl.prompts import PromptStream
     from adarl.tracker import Tracker
     from adarl.types import Prompt
+    from adarl.validation import Validation
     from adarl.verifier import Verifier
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -47,11 +51,15 @@ class Trainer:
     verifier: "Verifier"
     learner: "Learner"
     tracker: "Tracker | None"  # on rank 0
+    validation: "Validation | None"
 
     def run(self) -> None:
         """From the state's step to `run.max_steps`, with checkpoints, and the exported model at the end."""
+        if self.step == 0:
+            self._validate(0)
         for step in range(self.step + 1, self.recipe.run.max_steps + 1):
             self._turn(step)
+            self._validate(step)
             every = self.recipe.run.save_every
             if step == self.recipe.run.max_steps or (every and step % every == 0):
                 self._save()
@@ -77,6 +85,19 @@ class Trainer:
         metrics |= {f"time/{phase}": round(seconds, 4) for phase, seconds in watch.seconds.items()}
         if self.tracker is not None:
             self.tracker.log(step, metrics)
+            missing = int(sum(result.notes.get(key, 0) for key in ("groups/missing", "selection/missing")))
+            if missing:
+                log.warning(
+                    "step %d trains without %d of its %d prompts: max_rounds brought no more mixed ones",
+                    step, missing, self.recipe.data.prompts_per_step,
+                )  # fmt: skip
+
+    def _validate(self, step: int) -> None:
+        if self.validation is None or not self.validation.is_due(step, self.recipe.run.max_steps):
+            return
+        metrics = self.validation.run(self.engine, self.verifier, self.learner)
+        if self.tracker is not None:
+            self.tracker.log_validation(step, metrics)
 
     def _save(self) -> None:
         from adarl import checkpoint
@@ -113,6 +134,7 @@ def train(recipe: Recipe) -> Path:
     is_main = os.environ["RANK"] == "0"
     console = Console(soft_wrap=True, quiet=not is_main)
     model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
+    validation = build_validation(recipe, model_path, console.print)
     accelerator = start_ranks(recipe.learner)
     folder = _agree_on_folder(recipe)
     found = checkpoint.find(folder) if recipe.run.resume == "auto" else []
@@ -134,7 +156,9 @@ def train(recipe: Recipe) -> Path:
         settings = step_settings(recipe)
         settings.selection.restore(state.selection)
         settings.strategy.restore(state.strategy)
-        Trainer(recipe, folder, settings, state.step, stream, engine, verifier, learner, tracker).run()
+        Trainer(
+            recipe, folder, settings, state.step, stream, engine, verifier, learner, tracker, validation
+        ).run()
         if tracker is not None:
             tracker.close()
         engine.shutdown()
@@ -184,6 +208,23 @@ def model_and_prompts(recipe: Recipe, say: Callable[[str], None]) -> tuple[str, 
     for note in notes:
         say(f"adarl: left out: {note}")
     return model_path, prompts
+
+
+def build_validation(recipe: Recipe, model_path: str, say: Callable[[str], None]) -> "Validation | None":
+    """The recipe's held-out problems, None without a `validation:` section."""
+    if recipe.validation is None:
+        return None
+    from adarl.validation import Validation
+
+    given = recipe.validation
+    data = recipe.data.model_copy(update={"path": given.path, "split": given.split, "prompts_per_step": 1})
+    _, prompts = model_and_prompts(
+        recipe.model_copy(
+            update={"data": data, "model": recipe.model.model_copy(update={"path": model_path})}
+        ),
+        say,
+    )
+    return Validation(prompts, given.k, given.every, recipe.run.seed)
 
 
 def build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":

@@ -31,7 +31,7 @@ def main(
 
     from vllm import SamplingParams
 
-    from adarl.step import Stopwatch, sample_pools
+    from adarl.draws import Stopwatch, sample_pools
     from adarl.train import build_engine, model_and_prompts, step_settings
     from adarl.verifier import Verifier
     from bench._compare import finish, in_turns

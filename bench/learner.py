@@ -24,7 +24,7 @@ def main(
     """Tokens per second of both, in turns in one process."""
     preload_libraries()
     prepare_environment()
-    recipe = load_recipe(RECIPE, [f"learner.dtype={dtype}", "learner.warmup_steps=0", "learner.lr=1e-7"])
+    recipe = load_recipe(RECIPE, [f"learner.dtype={dtype}", "learner.warmup_updates=0", "learner.lr=1e-7"])
 
     import deepspeed
     import torch

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adarl.budgets import posterior_elimination
+from adarl.draws import Stopwatch, run_elimination
 from adarl.exit_conditions import balanced
 from adarl.launch import preload_libraries, prepare_environment
 from adarl.sampling import Elimination, RoundSize, SampleRequest, elimination
-from adarl.step import Stopwatch, run_elimination
 from adarl.types import Pool, Sample, Verification
 from bench._compare import finish
 from bench._streams import INCORRECT, StandInVerifier, prompts, response_length

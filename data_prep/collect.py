@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from adarl.errors import UserError
-from adarl.prepared import locate
 from data_prep.candidates import Candidate, Dropped, read_candidates, source_name
 from data_prep.collect_settings import CollectSettings, load_settings
 from data_prep.filters import (
     Sifted,
+    grams_of,
     without_benchmarks,
     without_duplicates,
     without_empty,
@@ -36,6 +36,10 @@ from eval.benchmarks import ProblemSet, listed, load_sets, read_catalogue
 from eval.cli import console, quiet_libraries, run_app
 from eval.files import open_folder, write_whole
 from eval.job import rank_and_world
+from eval.models import Model, load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 PROBLEMS_FILE = "problems.jsonl"
 DROPPED_FILE = "dropped.jsonl"
@@ -72,10 +76,12 @@ def collect(
         out, {"settings": settings.model_dump(mode="json"), "eval": {s.benchmark: s.digest for s in sets}}
     )
     say = _sayer(screen)
+    name = settings.tokenizer
+    tokenizer = None if name is None else load_tokenizer(Model(name, name, name)).tokenizer
     start = time.perf_counter()
     read = read_candidates(settings.sources)
     say(f"{len(read)} problems read from {', '.join(source_name(s) for s in settings.sources)}")
-    kept, dropped = sift(read, settings, sets)
+    kept, dropped = sift(read, settings, sets, tokenizer)
     seconds = time.perf_counter() - start
     say(f"{len(kept)} left for the verifier, after {seconds:.1f} s ({len(read) / seconds:.0f} problems/s)")
     checked = check_golds(kept, settings.verifier, settings.solutions_must_verify, out, say)
@@ -101,21 +107,22 @@ def evaluation_sets(settings: CollectSettings, eval_dir: Path | None) -> list[Pr
     return load_sets(listed(names, catalogue), catalogue, eval_dir, None) if names else []
 
 
-def sift(candidates: Sequence[Candidate], settings: CollectSettings, sets: Sequence[ProblemSet]) -> Sifted:
+def sift(
+    candidates: Sequence[Candidate],
+    settings: CollectSettings,
+    sets: Sequence[ProblemSet],
+    tokenizer: "PreTrainedTokenizerBase | None",
+) -> Sifted:
     """All stages that need no verifier, in the order of STAGES; the first reason counts."""
-    stages: list[Callable[[Sequence[Candidate]], Sifted]] = [
-        without_empty,
-        without_duplicates,
-        lambda left: without_benchmarks(left, sets, settings.overlap_share),
-        lambda left: without_near_duplicates(left, settings.near_duplicate_share),
-    ]
-    if settings.tokenizer is not None:
-        tokenizer = locate(settings.tokenizer)
-        stages.append(lambda left: without_long(left, tokenizer, settings.max_prompt_tokens))
-    kept, dropped = list(candidates), []
-    for stage in stages:
-        kept, more = stage(kept)
-        dropped += more
+    kept, dropped = without_empty(candidates)
+    kept, duplicates = without_duplicates(kept)
+    found = grams_of(kept)
+    kept, seen_in_eval = without_benchmarks(kept, found, sets, settings.overlap_share)
+    kept, near = without_near_duplicates(kept, found, settings.near_duplicate_share)
+    dropped += [*duplicates, *seen_in_eval, *near]
+    if tokenizer is not None:
+        kept, long = without_long(kept, tokenizer, settings.max_prompt_tokens)
+        dropped += long
     return kept, dropped
 
 

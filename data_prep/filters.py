@@ -1,11 +1,16 @@
 """The stages of data_prep.collect that need no verifier: each takes candidates and says which it leaves out."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from data_prep.candidates import Candidate, Dropped, drop
 from data_prep.overlap import GramIndex, grams, index_of, skeleton
 from eval.benchmarks import ProblemSet
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Grams = dict[str, frozenset[int]]
 Sifted = tuple[list[Candidate], list[Dropped]]  # kept, and left out
 
 
@@ -37,7 +42,14 @@ def without_duplicates(candidates: Sequence[Candidate]) -> Sifted:
     return list(first.values()), dropped
 
 
-def without_benchmarks(candidates: Sequence[Candidate], sets: Sequence[ProblemSet], share: float) -> Sifted:
+def grams_of(candidates: Sequence[Candidate]) -> Grams:
+    """The 8-grams of each, by id."""
+    return {c.id: grams(c.problem) for c in candidates}
+
+
+def without_benchmarks(
+    candidates: Sequence[Candidate], found: Grams, sets: Sequence[ProblemSet], share: float
+) -> Sifted:
     """Without what overlaps an evaluation set.
 
     A problem overlaps where it is the same (by letters, digits and operators), or where it and a problem of
@@ -52,45 +64,42 @@ def without_benchmarks(candidates: Sequence[Candidate], sets: Sequence[ProblemSe
         if (id := same.get(skeleton(c.problem))) is not None:
             dropped.append(drop(c, "overlaps_eval", f"the same problem as {id}"))
             continue
-        found = index.closest(grams(c.problem))
-        if found is not None and found[1] >= share:
-            dropped.append(
-                drop(c, "overlaps_eval", f"{found[1]:.0%} of the 8-grams in common with {found[0]}")
-            )
+        closest = index.closest(found[c.id], share)
+        if closest is not None:
+            dropped.append(drop(c, "overlaps_eval", _in_common(*closest)))
         else:
             kept.append(c)
     return kept, dropped
 
 
-def without_near_duplicates(candidates: Sequence[Candidate], share: float) -> Sifted:
+def without_near_duplicates(candidates: Sequence[Candidate], found: Grams, share: float) -> Sifted:
     """Without those that have `share` of the longer one's 8-grams in common with one that is kept before them."""
     index = GramIndex(of_longer=True)
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
     for c in candidates:
-        own = grams(c.problem)
-        found = index.closest(own)
-        if found is not None and found[1] >= share:
-            dropped.append(
-                drop(c, "near_duplicate", f"{found[1]:.0%} of the 8-grams in common with {found[0]}")
-            )
+        closest = index.closest(found[c.id], share)
+        if closest is not None:
+            dropped.append(drop(c, "near_duplicate", _in_common(*closest)))
         else:
-            index.add(c.id, own)
+            index.add(c.id, found[c.id])
             kept.append(c)
     return kept, dropped
 
 
-def without_long(candidates: Sequence[Candidate], tokenizer: str, limit: int) -> Sifted:
-    """Without problems of more than `limit` tokens."""
-    from transformers import AutoTokenizer
+def _in_common(id: str, share: float) -> str:
+    return f"{share:.0%} of the 8-grams in common with {id}"
 
-    encode = AutoTokenizer.from_pretrained(tokenizer)
-    lengths = [
-        len(ids) for ids in encode([c.problem for c in candidates], add_special_tokens=False)["input_ids"]
-    ]
+
+def without_long(candidates: Sequence[Candidate], tokenizer: "PreTrainedTokenizerBase", limit: int) -> Sifted:
+    """Without problems of more than `limit` tokens."""
     kept: list[Candidate] = []
     dropped: list[Dropped] = []
-    for c, length in zip(candidates, lengths, strict=True):
+    for c in candidates:
+        # A token is at least a byte: a text of fewer bytes need not be tokenized.
+        length = len(c.problem.encode())
+        if length > limit:
+            length = len(tokenizer(c.problem, add_special_tokens=False)["input_ids"])
         if length <= limit:
             kept.append(c)
         else:

@@ -2,22 +2,26 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 GRAM = 8
 
 _TOKEN = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
-_LAYOUT = re.compile(r"\\(?:left|right|displaystyle|text|mathrm|quad|qquad)(?![a-z])|\\[dt](?=frac)")
-_DROPPED = re.compile(r"[^a-z\d+\-*/^=<>|!_]|_(?=_)")
+_LAYOUT = re.compile(
+    r"\\(?:left|right|displaystyle|text|mathrm|quad|qquad)(?![a-z])|\\[dt](?=frac)|\\[()\[\]]"
+)
+_SPACES = re.compile(r"[\s{}$\\]+")
+_DROPPED = re.compile(r"[^a-z\d+\-*/^=<>|!.,()]|[.,](?!(?<=\d.)\d)")
 
 
 def skeleton(text: str) -> str:
     """The text's letters, digits and operators in lower case: two problems with one skeleton are the same.
 
-    Spaces, dollar signs, braces and punctuation are what copies of a problem differ in. Signs are kept:
-    without them problems with x + 1 and x - 1 would be one.
+    Spaces, dollar signs, braces and punctuation are what copies of a problem differ in. Signs and
+    parentheses are kept, and points and commas between digits: without them x + 1 and x - 1 would be one,
+    or 1.5 and 15.
     """
-    return _DROPPED.sub("", _LAYOUT.sub("", text.lower()))
+    return _DROPPED.sub("", _SPACES.sub("", _LAYOUT.sub("", text.lower())))
 
 
 def tokens(text: str) -> list[str]:
@@ -44,23 +48,28 @@ class GramIndex:
         self._names: list[str] = []
         self._sizes: list[int] = []
         self._texts_of: dict[int, list[int]] = {}
+        self._known: set[int] = set()  # its keys
 
-    def add(self, name: str, found: Collection[int]) -> None:
+    def add(self, name: str, found: frozenset[int]) -> None:
         """Take a text in, by its grams."""
         number = len(self._names)
         self._names.append(name)
         self._sizes.append(len(found))
         for gram in found:
             self._texts_of.setdefault(gram, []).append(number)
+        self._known |= found
 
-    def closest(self, found: Collection[int]) -> tuple[str, float] | None:
-        """The text with the largest share of these grams, the first of equals; None where none shares any."""
+    def closest(self, found: frozenset[int], at_least: float) -> tuple[str, float] | None:
+        """The text with the largest share of these grams, the first of equals; None where no share is large enough."""
+        known = found & self._known  # a set operation, as most grams are nobody else's
+        if self._of is max and len(known) < at_least * len(found):
+            return None  # no single text can share more than all do
         shared: Counter[int] = Counter()
-        for gram in found:
-            shared.update(self._texts_of.get(gram, ()))
+        for gram in known:
+            shared.update(self._texts_of[gram])
         shares = ((count / self._of(len(found), self._sizes[n]), -n) for n, count in shared.items())
-        best = max(shares, default=None)
-        return None if best is None else (self._names[-best[1]], best[0])
+        share, number = max(shares, default=(0.0, 0))
+        return (self._names[-number], share) if share >= at_least else None
 
 
 def index_of(texts: Iterable[tuple[str, str]], of_longer: bool = False) -> GramIndex:

@@ -152,6 +152,6 @@ def load_tokenizer(model: Model, revision: str | None = None) -> LoadedModel:
         config = AutoConfig.from_pretrained(path, revision=revision)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
-        raise UserError(f"MODEL {model.given}: no model can be loaded from there ({reason})") from error
+        raise UserError(f"{model.given}: no model can be loaded from there ({reason})") from error
     config = getattr(config, "text_config", config)
     return LoadedModel(tokenizer, getattr(config, "max_position_embeddings", None))

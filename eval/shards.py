@@ -72,7 +72,7 @@ def finished_rows(folder: Path) -> dict[str, Row]:
     return rows
 
 
-def wait_for_rows(folder: Path, keys: Collection[str], seconds: float = 2.0) -> dict[str, Row]:
+def wait_for_rows(folder: Path, keys: Collection[str], seconds: float = 5.0) -> dict[str, Row]:
     """The records of all ranks by key, once they hold all of `keys`.
 
     Waits as long as it takes: a launcher ends this process when another rank fails.

@@ -7,11 +7,12 @@ from random import Random
 from typing import Any
 
 from adarl.config import Recipe
+from adarl.draws import StepSettings, Stopwatch
 from adarl.metrics import PoolStats
 from adarl.parts import step_settings
 from adarl.prompts import PromptStream
 from adarl.seeds import derive_seed
-from adarl.step import StepSettings, Stopwatch, train_step
+from adarl.step import train_step
 from adarl.types import Group, Pool, Prompt, Sample, Verdict, Verification
 from tests.simulated import on_ranks
 

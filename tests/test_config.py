@@ -27,7 +27,7 @@ def test_defaults_are_the_papers(recipe):
     assert (r.sampling.strategy, r.sampling.group_size, r.sampling.samples_per_round, r.sampling.num_rounds) == (
         "balanced", 4, 8, 4,
     )  # fmt: skip
-    assert (r.algorithm.clip_low, r.algorithm.clip_high, r.learner.lr, r.learner.warmup_steps) == (
+    assert (r.algorithm.clip_low, r.algorithm.clip_high, r.learner.lr, r.learner.warmup_updates) == (
         0.2,
         0.28,
         1e-6,

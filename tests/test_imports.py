@@ -6,9 +6,10 @@ import sys
 import pytest
 
 DOMAIN = [
-    "types", "seeds", "exit_conditions", "sampling", "budgets", "groups", "advantages", "metrics", "step",
+    "types", "seeds", "exit_conditions", "sampling", "budgets", "groups", "advantages", "metrics", "step", "draws", "protocols",
     "strategies.per_prompt", "strategies.estimated", "strategies.filtered", "strategies.two_stage",
-    "selection.shuffled",
+    "selection.shuffled", "selection.bayesian", "selection.adaptive_difficulty", "selection.skip_uniform",
+    "selection.screened",
 ]  # fmt: skip
 HEAVY = ["torch", "vllm", "deepspeed", "transformers", "accelerate", "datasets", "numpy", "pydantic"]
 

@@ -31,3 +31,21 @@ def test_metrics_of_three_pools():
         13,
         0,
     )
+
+
+def test_figure_five_can_be_drawn():
+    """Resolved and given up by round, and for lack of what; n = 4, quotas of two."""
+    pools = [stats("++--", "a"), stats("+---" * 2, "b"), stats("-" * 8, "c"), stats("+++-" + "++++", "d")]
+    metrics = sampling_metrics(pools, 4, 2, 2)
+    assert metrics["sampling/samples"] == 28
+    assert metrics["sampling/extra_samples_per_prompt"] == 3.0
+    assert [metrics[f"sampling/active_round_{r}"] for r in (0, 1)] == [4, 3]
+    assert [metrics[f"sampling/ended_round_{r}"] for r in (0, 1)] == [1, 3]
+    assert [metrics[f"sampling/resolved_round_{r}"] for r in (0, 1)] == [1, 1]
+    assert (metrics["sampling/lacks_correct"], metrics["sampling/lacks_incorrect"]) == (1, 1)
+    assert metrics["sampling/pool_pass_rate"] == 11 / 28
+    assert (metrics["groups/with_signal"], metrics["groups/samples_per_signal"]) == (3, 28 / 3)
+
+
+def test_without_any_signal_there_is_no_price_of_it():
+    assert "groups/samples_per_signal" not in sampling_metrics([stats("----", "a")], 4, 2, 2)

@@ -125,7 +125,7 @@ def test_the_papers_recipes_have_the_papers_settings(name):
     )
     assert (sampling.temperature, algorithm.advantage, algorithm.updates_per_step) == (1.0, "global_mean", 4)
     assert (algorithm.clip_low, algorithm.clip_high, algorithm.entropy_coefficient) == (0.2, 0.28, 1e-4)
-    assert (learner.lr, learner.warmup_steps, learner.weight_decay) == (
+    assert (learner.lr, learner.warmup_updates, learner.weight_decay) == (
         1e-6,
         10 * 4,
         0.0,

@@ -6,11 +6,12 @@ from random import Random
 import pytest
 
 from adarl.advantages import Estimator, global_mean
+from adarl.draws import OneRank, StepSettings, Stopwatch, sample_pools
 from adarl.exit_conditions import balanced
 from adarl.groups import keep_balanced
 from adarl.sampling import elimination, uniform
 from adarl.selection.shuffled import Shuffled
-from adarl.step import OneRank, StepSettings, Stopwatch, sample_pools, train_step
+from adarl.step import train_step
 from adarl.strategies.per_prompt import PerPrompt
 from adarl.types import Sample, Verdict, Verification
 from tests.conftest import make_prompt
