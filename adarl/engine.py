@@ -1,7 +1,8 @@
 """The generation side: vLLM in the rank's own process, fed and drained between decoding steps.
 
-Each sample is a request of its own to vLLM, so that it comes back when it ends and not with the longest
-of its round. vLLM does the same inside: n samples of one request are n requests with seeds s, s + 1, ...
+A sample that may decide on a next round is a request of its own to vLLM, so that it comes back when it
+ends and not with the longest of its round. The samples are the same either way: n samples of one vLLM
+request with seed s are n requests with seeds s, s + 1, ...
 
 Calls of vLLM that were seen to work on CPU and CUDA, and why others were not taken, are in DESIGN.md.
 """
@@ -54,7 +55,7 @@ class VllmEngine:
         on_cuda = torch.cuda.is_available()
         self._sleeps = settings.sleep and on_cuda  # sleep mode needs CUDA's virtual memory
         self._seed_requests = settings.seed_requests
-        self._places: dict[str, tuple[SampleRequest, int]] = {}  # by vLLM's request id: which sample it is
+        self._places: dict[str, tuple[SampleRequest, int]] = {}  # by vLLM's request id: its first sample
         self._params = SamplingParams(
             temperature=temperature,
             max_tokens=max_response_tokens,
@@ -91,13 +92,13 @@ class VllmEngine:
         self._tokenizer = self.llm.get_tokenizer()
 
     def submit(self, request: SampleRequest) -> None:
-        """Queue the samples of a request."""
+        """Queue the samples of a request: together where no round can follow, else each by itself."""
         prompt = {"prompt_token_ids": list(request.prompt.token_ids)}
-        for place in range(len(request.indices)):
-            params = self._params
-            if self._seed_requests:
-                params = copy(params)
-                params.seed = request.seed + place
+        together = len(request.indices) if request.is_last else 1
+        for place in range(0, len(request.indices), together):
+            params = copy(self._params)
+            params.n = together
+            params.seed = request.seed + place if self._seed_requests else None
             request_id = "/".join(map(str, (*request.key, place)))
             self._places[request_id] = request, place
             self._core.add_request(request_id, prompt, params)
@@ -109,13 +110,13 @@ class VllmEngine:
         ended: dict[tuple[Any, ...], tuple[SampleRequest, list[tuple[int, Any]]]] = {}
         for output in self._core.step():
             if output.finished:
-                request, place = self._places.pop(output.request_id)
-                ended.setdefault(request.key, (request, []))[1].append((place, output.outputs[0]))
+                request, first = self._places.pop(output.request_id)
+                ended.setdefault(request.key, (request, []))[1].extend(enumerate(output.outputs, first))
         return [(request, self._samples(request, outputs)) for request, outputs in ended.values()]
 
     @property
     def num_unfinished(self) -> int:
-        """Samples that are queued or being decoded."""
+        """Requests of vLLM that are queued or being decoded."""
         return len(self._places)
 
     def sleep(self) -> None:

@@ -72,7 +72,12 @@ def open_folder(folder: Path, recipe: Recipe) -> None:
         raise RecipeError(
             f"{folder} exists and is not a run directory: set run.dir to a new or an empty folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecipeError(
+            f"{folder} cannot be made ({error.strerror}): set run.dir to a folder you may write"
+        ) from error
     write_text(recorded, yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False))
     write_text(folder / "environment.json", json.dumps(environment(recipe), indent=2) + "\n")
 

@@ -104,6 +104,7 @@ class SampleRequest:
     seed: int
     attempt: int = 0
     occurrence: int = 0  # of the pool
+    is_last: bool = False  # no round can follow, so nothing is gained by returning its samples one by one
 
     @property
     def label(self) -> str:
@@ -212,7 +213,8 @@ class Elimination:
         indices = tuple(range(first, first + size))
         number = pool.num_rounds + asked
         seed = derive_seed(self._seed, pool.label, number, 0)
-        request = SampleRequest(pool.prompt, number, indices, seed, occurrence=pool.occurrence)
+        is_last = self._common_size(progress, progress.num_missing + size) == 0
+        request = SampleRequest(pool.prompt, number, indices, seed, 0, pool.occurrence, is_last)
         progress.rounds.append(request)
         return [self._ask(progress, request)]
 
@@ -222,17 +224,21 @@ class Elimination:
         With nothing missing that is the rule's own answer. Rules read how many samples are correct, not
         which, so of m missing samples m + 1 cases are all there are.
         """
-        pool, missing = progress.pool, progress.num_missing
         if not progress.rounds:
-            return self._round_size(pool)
-        known = pool.samples + tuple(progress.arrived.values())
-        sizes = set()
-        for correct in (missing, *range(missing)):  # all correct first: it rules most pools out at once
+            return self._round_size(progress.pool)
+        return self._common_size(progress, progress.num_missing) or 0
+
+    def _common_size(self, progress: _Progress, missing: int) -> int | None:
+        """What the rule says if it says the same whatever becomes of `missing` samples, else None."""
+        known = progress.pool.samples + tuple(progress.arrived.values())
+        common = None
+        for correct in (missing, *range(missing)):  # the extremes first: they differ most
             outcomes = (_CORRECT,) * correct + (_INCORRECT,) * (missing - correct)
-            sizes.add(self._round_size(replace(pool, samples=known + outcomes)))
-            if len(sizes) > 1 or 0 in sizes:
-                return 0
-        return sizes.pop()
+            size = self._round_size(replace(progress.pool, samples=known + outcomes))
+            if common not in (None, size):
+                return None
+            common = size
+        return common
 
     def _redraw(self, request: SampleRequest, index: int) -> SampleRequest:
         if request.attempt + 1 == MAX_ATTEMPTS:

@@ -1,8 +1,8 @@
 """Our sampling loop against one bare `llm.generate` call: `python -m bench.engine [--json]`.
 
-Both draw the same samples on the same engine: uniform strategy, same prompts, n, seeds and length limit.
-Ours adds the state machine, streaming and verification in other processes; theirs is one call. Theirs
-returns no log-probabilities unless --their-logprobs, ours always does, because training needs them.
+Both draw the same samples on the same engine: uniform strategy, same prompts, n, seeds, length limit, and
+both return the log-probabilities that training needs. Ours adds the state machine, streaming and
+verification in other processes; theirs is one call. --plain lets theirs leave the log-probabilities out.
 """
 
 from typing import Annotated
@@ -20,9 +20,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object as the last line")] = False,
     rounds: Annotated[int, typer.Option(min=1)] = 9,
     prompts: Annotated[int, typer.Option(min=1, help="prompts a call")] = 192,
-    their_logprobs: Annotated[
-        bool, typer.Option(help="let the bare call return log-probabilities too")
-    ] = False,
+    plain: Annotated[bool, typer.Option(help="let theirs leave the log-probabilities out")] = False,
 ) -> None:
     """Tokens per second of both, in turns in one process."""
     preload_libraries()
@@ -60,7 +58,7 @@ def main(
                     temperature=recipe.sampling.temperature,
                     max_tokens=recipe.sampling.max_response_tokens,
                     seed=derive_seed(0, prompt.id, 0, 0),
-                    logprobs=0 if their_logprobs else None,
+                    logprobs=None if plain else 0,
                 )
                 for prompt in batch
             ]

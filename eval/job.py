@@ -98,10 +98,17 @@ def _run_ranks(job: Path, shards: Path, num_devices: int) -> None:
     try:
         while any(rank.poll() is None for rank in ranks) and not any(rank.poll() for rank in ranks):
             time.sleep(0.2)
-        if any(rank.poll() for rank in ranks):
-            raise UserError(
-                "sampling stopped, see the message above; what was finished is kept, run the same command again"
-            )
+        for number, rank in enumerate(ranks):
+            if code := rank.poll():
+                how = (
+                    f"by signal {-code}, as the kernel does where memory runs out"
+                    if code < 0
+                    else "by an error"
+                )
+                raise UserError(
+                    f"sampling process {number} was ended {how}; see its messages above. What was finished is kept: "
+                    "run the same command again"
+                )
     finally:
         for rank in ranks:
             rank.kill()

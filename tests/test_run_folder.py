@@ -59,6 +59,12 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
         open_folder(tmp_path, make_recipe())
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RecipeError, match=r"file/run cannot be made \(Not a directory\): set run.dir"):
+        open_folder(tmp_path / "file" / "run", make_recipe())
+
+
 def test_differing_keys_are_dotted():
     assert differing_keys({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": 4}) == ["a.c", "d"]
 
