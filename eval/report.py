@@ -161,9 +161,10 @@ def print_table(results: Results, console: Console) -> None:
 def notes(results: Results) -> list[str]:
     """What a reader of the numbers has to know."""
     found = []
-    for name, held in results.config["benchmarks"].items():
-        if held["problems"] < held["of"]:
-            found.append(f"{name}: {held['problems']} of {held['of']} problems")
+    held = results.config["benchmarks"]
+    if any(b["problems"] < b["of"] for b in held.values()):
+        parts = (f"{name} {b['problems']} of {b['of']}" for name, b in held.items())
+        found.append(f"not all problems: {', '.join(parts)}")
     failed = results.average.verdicts[Verdict.ERROR.value]
     if failed:
         found.append(f"the verifier failed on {failed} samples, which count as not correct; see its messages")

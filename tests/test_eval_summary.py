@@ -78,7 +78,7 @@ def test_results_read_back_as_they_were_written(tmp_path):
         "samples.parquet",
     ]
     assert "| a | 2 | 75.0 | 25.0 |" in markdown(results())
-    assert "Note: a: 2 of 5 problems." in markdown(results())
+    assert "Note: not all problems: a 2 of 5, b 1 of 1." in markdown(results())
 
 
 def test_every_sample_can_be_read_again(tmp_path):
