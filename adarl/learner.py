@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object, set_seed
-from deepspeed.runtime.zero import GatheredParameters
+from accelerate.utils import gather_object, set_seed
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -31,45 +30,7 @@ from adarl.config import LearnerSettings
 from adarl.loss import LossSettings, denominator, policy_loss
 from adarl.policy import Policy
 from adarl.types import Group, Prompt, Sample
-
-MIB = 1 << 20
-
-
-def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
-    """The recipe's `learner:` section as DeepSpeed reads it; `learner.deepspeed` has the last word."""
-    config: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 1,  # microbatches are ours: the loss carries its own denominator
-        "gradient_accumulation_steps": 1,
-        "gradient_clipping": settings.max_grad_norm,
-        "zero_optimization": {
-            "stage": settings.zero_stage,
-            "offload_optimizer": {"device": settings.offload_optimizer},
-            "offload_param": {"device": settings.offload_parameters},
-        },
-        "zero_allow_untested_optimizer": True,
-        "bf16": {"enabled": settings.dtype == "bfloat16"},
-        "steps_per_print": 10**9,
-    }
-    return _merge(config, settings.deepspeed)
-
-
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def start_ranks(settings: LearnerSettings) -> Accelerator:
-    """Join the process group and place this process on its device; no model is loaded yet."""
-    plugin = DeepSpeedPlugin(
-        hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3
-    )
-    # Without the backend's name accelerate takes a machine without an accelerator for one without ranks.
-    group = InitProcessGroupKwargs(backend=None if torch.cuda.is_available() else "gloo")
-    # The schedule counts updates; left to accelerate it would count ranks x updates.
-    return Accelerator(deepspeed_plugin=plugin, kwargs_handlers=[group], step_scheduler_with_optimizer=False)
+from adarl.weights import MIB, gathered
 
 
 class Learner:
@@ -206,11 +167,9 @@ class Learner:
 
         A tensor is whole only until the next one is asked for.
         """
-        named = list(self._engine.module.model.named_parameters())
-        bound = self._settings.sync_bucket_mib * MIB
-        for bucket in _buckets(named, bound):
-            with GatheredParameters([p for _, p in bucket], modifier_rank=None):
-                yield from ((name, p.data) for name, p in bucket)
+        yield from gathered(
+            self._engine.module.model.named_parameters(), self._settings.sync_bucket_mib * MIB
+        )
 
     def save(self, folder: Path) -> None:
         """Write sharded weights, optimizer, schedule and random generators; all ranks together."""
@@ -316,19 +275,3 @@ class Learner:
             m.input_ids_RW, m.position_ids_RW, m.loss_positions_L, m.targets_L
         )
         return logprobs_L, entropies_L
-
-
-def _buckets(named: Sequence[tuple[str, Any]], bound: int) -> Iterator[list[tuple[str, Any]]]:
-    """Cut parameters into runs of at most `bound` bytes; a larger one is a bucket of its own."""
-    bucket: list[tuple[str, Any]] = []
-    size = 0
-    for name, parameter in named:
-        numel = getattr(parameter, "ds_numel", None) or parameter.numel()
-        nbytes = numel * parameter.element_size()
-        if bucket and size + nbytes > bound:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append((name, parameter))
-        size += nbytes
-    if bucket:
-        yield bucket

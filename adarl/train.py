@@ -126,8 +126,8 @@ def train(recipe: Recipe) -> Path:
     from rich.console import Console
 
     from adarl import checkpoint
-    from adarl.learner import start_ranks
     from adarl.prompts import PromptStream
+    from adarl.ranks import start_ranks
     from adarl.tracker import Tracker
     from adarl.verifier import Verifier
 

@@ -31,8 +31,8 @@ def main(
     from transformers import AutoModelForCausalLM
 
     from adarl.batch import TrainSequence, UpdateBatch
-    from adarl.learner import deepspeed_config, start_ranks
     from adarl.prepared import locate
+    from adarl.ranks import deepspeed_config, start_ranks
     from adarl.train import build_learner
     from bench._compare import finish, in_turns
 

@@ -44,8 +44,8 @@ def with_barrier(pools, rule, seed, engine, verifier):
 def main() -> None:
     prepare_environment()
     from adarl.draws import Stopwatch, sample_pools
-    from adarl.learner import start_ranks
     from adarl.parts import balanced_rule
+    from adarl.ranks import start_ranks
     from adarl.train import build_engine, build_learner, model_and_prompts, step_settings
     from adarl.types import Pool
     from adarl.verifier import Verifier

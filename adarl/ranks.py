@@ -1,0 +1,50 @@
+"""The processes of a run and how DeepSpeed is set up in them.
+
+The launcher starts one process a device; accelerate joins them into a process group and hands DeepSpeed
+its config. Nothing here knows a model.
+"""
+
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs
+
+from adarl.config import LearnerSettings
+
+
+def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
+    """The recipe's `learner:` section as DeepSpeed reads it; `learner.deepspeed` has the last word."""
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,  # microbatches are ours: the loss carries its own denominator
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": settings.max_grad_norm,
+        "zero_optimization": {
+            "stage": settings.zero_stage,
+            "offload_optimizer": {"device": settings.offload_optimizer},
+            "offload_param": {"device": settings.offload_parameters},
+        },
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": settings.dtype == "bfloat16"},
+        "steps_per_print": 10**9,
+    }
+    return _merge(config, settings.deepspeed)
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def start_ranks(settings: LearnerSettings) -> Accelerator:
+    """Join the process group and place this process on its device; no model is loaded yet."""
+    plugin = DeepSpeedPlugin(
+        hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3
+    )
+    # Without the backend's name accelerate takes a machine without an accelerator for one without ranks.
+    group = InitProcessGroupKwargs(backend=None if torch.cuda.is_available() else "gloo")
+    # The schedule counts updates; left to accelerate it would count ranks x updates.
+    return Accelerator(deepspeed_plugin=plugin, kwargs_handlers=[group], step_scheduler_with_optimizer=False)
