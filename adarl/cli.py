@@ -63,9 +63,18 @@ def check(
     device_memory_gib: Annotated[
         float | None, typer.Option(min=0, help="memory of one, to say what does not fit")
     ] = None,
+    show_prompt: Annotated[
+        bool, typer.Option("--show-prompt", help="print text and tokens of the first prompt instead")
+    ] = False,
 ) -> None:
     """Validate recipes and print their plans. Exit code 2: one is not valid; 1: one does not fit the devices given."""
     prepare_environment()
+    if show_prompt:
+        from adarl.show_prompt import show_prompt as shown
+
+        for recipe in recipes:
+            print(shown(load_recipe(recipe)))
+        return
     from adarl.check import check_all
 
     memory = None if device_memory_gib is None else int(device_memory_gib * 2**30)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from adarl.config import DataSettings
 from adarl.errors import UserError
 from adarl.seeds import derive_seed
+from adarl.templated import templated
 from adarl.types import Prompt
 
 if TYPE_CHECKING:
@@ -41,19 +42,21 @@ def load_problems(path: str, settings: DataSettings) -> list[Problem]:
 
     Raises:
         DataError: no such data, a missing column, an id that occurs twice, an empty problem or answer, a
-            difficulty that is none.
+            difficulty that is none, or a problem that has a template or an instruction around it already.
     """
     rows = _load_rows(path, settings.split)
     problems = []
     seen: dict[str, int] = {}
     for number, row in enumerate(rows):
         where = f"{path}, row {number}"
-        id_ = str(number) if settings.id is None else _text(_column(row, settings.id, "data.id", where))
-        problem = _text(_column(row, settings.problem, "data.problem", where))
-        answer = _text(_column(row, settings.answer, "data.answer", where))
+        id_ = str(number) if settings.id is None else _text(row, settings.id, "data.id", where)
+        problem = _text(row, settings.problem, "data.problem", where)
+        answer = _text(row, settings.answer, "data.answer", where)
         if not problem.strip() or not answer.strip():
             empty = settings.answer if problem.strip() else settings.problem
             raise DataError(f"{where}: column {empty!r} is empty; drop the row: it could never be rewarded")
+        if (hint := templated(problem)) is not None:
+            raise DataError(f"{where}: {hint} (data.problem = {settings.problem})")
         if id_ in seen:
             raise DataError(
                 f"{where}: id {id_!r} stands in row {seen[id_]} too; make ids unique or set data.id: null"
@@ -122,7 +125,13 @@ def _column(row: Mapping[str, Any], name: str, key: str, where: str) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(row: Mapping[str, Any], name: str, key: str, where: str) -> str:
+    value = _column(row, name, key, where)
+    if isinstance(value, list | Mapping):
+        raise DataError(
+            f"{where}: column {name!r} holds a {type(value).__name__}, not a text (a list of messages is a prompt that "
+            f"is rendered already); set {key} to the column of the plain texts, or to a field as {name}.FIELD"
+        )
     return "" if value is None else str(value)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from adarl.errors import UserError
 from adarl.prepared import PREFIX, locate
+from adarl.templated import templated
 from data_prep.collect_settings import Source
-from data_prep.templated import templated
 from eval.rows import Row, field, hub_rows, local_rows, text
 
 _SPACES = re.compile(r"[^\S\n]+")

@@ -11,6 +11,7 @@ import yaml
 import data_prep
 from adarl.errors import UserError
 from adarl.prompts import Problem
+from adarl.templated import templated
 from adarl.types import Verdict
 from adarl.verifier import VerifierSettings
 from data_prep.candidates import Candidate, clean, read_candidates, source_name
@@ -26,7 +27,6 @@ from data_prep.filters import (
 )
 from data_prep.golds import check_golds, unverified
 from data_prep.overlap import GramIndex, grams, skeleton, tokens
-from data_prep.templated import templated
 from eval.benchmarks import ProblemSet
 
 

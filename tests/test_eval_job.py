@@ -6,7 +6,6 @@ import pytest
 from adarl.errors import UserError
 from adarl.types import Verdict
 from data_prep import pass_rate as stage
-from data_prep.show_prompt import show_prompt
 from eval.job import Job, run_job
 from eval.models import LoadedModel
 from eval.shards import Shard
@@ -93,26 +92,3 @@ def test_pass_rates_use_the_recipe_s_prompts_lengths_and_seed(tmp_path, monkeypa
 
     with pytest.raises(UserError, match="k is 2 there, 3 now"):
         stage.pass_rate(str(recipe), [], out=tmp_path / "out", k=3, num_devices=1)
-
-
-def test_a_prompt_is_shown_as_the_model_sees_it(monkeypatch, recipe):
-    class Decoding(Characters):
-        def decode(self, ids, clean_up_tokenization_spaces=True):
-            return "".join(map(chr, ids))
-
-    monkeypatch.setattr(
-        "data_prep.show_prompt.load_tokenizer", lambda model, revision: LoadedModel(Decoding(), None)
-    )
-    from adarl.config import load_recipe
-
-    shown = show_prompt(load_recipe(recipe), 2).splitlines()
-    assert shown[1:] == [
-        "---- text",
-        "2+2?",
-        "---- 4 tokens (limit data.max_prompt_tokens = 12)",
-        "50:'2' 43:'+' 50:'2' 63:'?'",
-        "---- gold",
-        "4",
-    ]
-    with pytest.raises(UserError, match="holds 3 problems: number 3 is not among them"):
-        show_prompt(load_recipe(recipe), 3)

@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from adarl.config import DataSettings
+from adarl.config import DataSettings, load_recipe
 from adarl.prompts import DataError, PromptStream, build_prompts, load_problems, render
 from tests.conftest import make_prompt
 
@@ -42,6 +42,36 @@ def test_columns_are_mapped_and_may_lie_in_a_struct(tmp_path):
         path=path, prompts_per_step=1, id=None, problem="q", answer="reward_model.ground_truth"
     )
     assert [(p.id, p.problem, p.answer) for p in load_problems(path, settings)] == [("0", "one", "7")]
+
+
+# The columns of the authors' released sets, as recipes/base/reinforce_ada.yaml maps them.
+RELEASED = {"problem": "one two", "gt": "3", "prompt": [{"role": "user", "content": "one two"}]}
+TAKEN_TWICE = "one two Let's think step by step and output the final answer within \\boxed{}."
+
+
+def test_the_authors_sets_load_by_the_paper_s_recipe(tmp_path):
+    path = write(tmp_path / "x.jsonl", [RELEASED, RELEASED | {"gt": 4}])
+    recipe = load_recipe("recipes/qwen25_math_7b.yaml", [f"data.path={path}"])
+    assert [(p.id, p.problem, p.answer) for p in load_problems(path, recipe.data)] == [
+        ("0", "one two", "3"), ("1", "one two", "4"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "sentence"),
+    [
+        (RELEASED, "prompt", "column 'prompt' holds a list, not a text (a list of messages is a prompt"),
+        (RELEASED | {"q": TAKEN_TWICE}, "q", "holds an instruction to reason step by step"),
+        (RELEASED | {"q": "<|im_start|>user\none"}, "q", "holds '<|im_start|>', so it is rendered"),
+    ],
+)
+def test_a_prompt_that_is_rendered_already_is_refused_with_a_hint(tmp_path, row, column, sentence):
+    path = write(tmp_path / "x.jsonl", [row])
+    settings = DataSettings(path=path, prompts_per_step=1, id=None, problem=column, answer="gt")
+    with pytest.raises(DataError) as error:
+        load_problems(path, settings)
+    assert "row 0: " in str(error.value)
+    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(
