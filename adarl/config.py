@@ -28,9 +28,23 @@ class RunSettings(Section):
     seed: int = Field(0, ge=0, description="names every random draw of the run")
     max_steps: Positive = Field(description="turns of the loop")
     save_every: int = Field(0, ge=0, description="steps between checkpoints; 0: only at the end")
-    keep_last: Positive = Field(2, description="checkpoints kept")
-    resume: Literal["auto", "never"] = Field(
-        "auto", description="auto: go on from the newest whole checkpoint of run.dir, if there is one"
+    keep_last: Positive = Field(2, description="newest checkpoints kept")
+    keep_best: int = Field(0, ge=0, description="best kept besides, by validation's avg_at_k")
+    best: Literal["model", "checkpoint"] = Field(
+        "model", description="what is kept of the best: a Hugging Face model, or a checkpoint with optimizer"
+    )
+    on_save_failure: Literal["continue", "stop"] = Field(
+        "continue", description="when a checkpoint cannot be written, for example on a full disk"
+    )
+    resume: str = Field(
+        "auto",
+        description="auto: go on from the newest whole checkpoint of run.dir, if there is one; never; or a checkpoint's path",
+    )
+    heartbeat_seconds: float = Field(
+        45, ge=10, description="a rank that is silent for so long ends the run, where there are several"
+    )
+    collective_minutes: float = Field(
+        30, gt=0, description="a rank waits so long for the others at one point"
     )
 
 
@@ -69,6 +83,9 @@ class LearnerSettings(Section):
     weight_decay: float = Field(0.0, ge=0)
     betas: tuple[float, float] = (0.9, 0.999)
     max_grad_norm: float = Field(1.0, gt=0)
+    max_bad_updates: Positive = Field(
+        10, description="updates in a row without a finite gradient after which the run saves and stops"
+    )
     max_tokens_per_microbatch: Positive = 16384
     zero_stage: Literal[0, 1, 2, 3] = 3
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
@@ -131,6 +148,14 @@ class Recipe(Section):
             raise ValueError(
                 f"algorithm.updates_per_step = {self.algorithm.updates_per_step} is more than "
                 f"data.prompts_per_step = {self.data.prompts_per_step}: an update needs at least one group"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _best_needs_validation(self) -> "Recipe":
+        if self.run.keep_best and self.validation is None:
+            raise ValueError(
+                f"run.keep_best = {self.run.keep_best} needs scores: add a validation: section, or set it to 0"
             )
         return self
 

@@ -5,6 +5,7 @@ Imports nothing heavy: what it sets has to be there before torch is loaded.
 
 import ctypes.util
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -30,6 +31,20 @@ def deepspeed_command(arguments: Sequence[str], num_devices: int, hostfile: str 
     launcher = [str(Path(sys.executable).parent / "deepspeed")]
     nodes = ["--hostfile", hostfile] if hostfile else ["--num_accelerators", str(num_devices)]
     return [*launcher, *nodes, "--module", "adarl.train", *arguments]
+
+
+def resume_command(arguments: Sequence[str], folder: str) -> str:
+    """The command that takes a run in a folder up again, for this process's number of ranks.
+
+    Args:
+        arguments: the recipe and the overrides that the run was started with.
+    """
+    kept = [a for a in arguments if not a.startswith(("run.dir=", "run.resume="))]
+    ranks, nodes = os.environ.get("WORLD_SIZE", "1"), os.environ.get("CROSS_SIZE", "1")
+    if nodes != "1":
+        return shlex.join(["deepspeed", "...", "--module", "adarl.train", *kept, f"run.dir={folder}"])
+    devices = [] if ranks == "1" else ["--num-devices", ranks]
+    return shlex.join(["adarl", "train", *kept, f"run.dir={folder}", *devices])
 
 
 def _has_cuda() -> bool:

@@ -8,6 +8,7 @@ microbatches there are, the loss over them, and when an update ends.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from accelerate.utils import gather_object, set_seed
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from adarl import learner_state
 from adarl.batch import (
     Microbatch,
     TrainSequence,
@@ -65,6 +67,7 @@ class Learner:
         self._updates_per_step = updates_per_step
         self._model_path, self._revision = model_path, revision
         self.policy_version = 0
+        self.bad_updates_in_a_row = 0  # without a finite gradient
         # The plugin keeps transformers' HfDeepSpeedConfig alive: from_pretrained partitions while loading.
         model = AutoModelForCausalLM.from_pretrained(
             model_path,
@@ -171,28 +174,35 @@ class Learner:
             self._engine.module.model.named_parameters(), self._settings.sync_bucket_mib * MIB
         )
 
-    def save(self, folder: Path) -> None:
-        """Write sharded weights, optimizer, schedule and random generators; all ranks together."""
-        self._accelerator.save_state(str(folder))
+    def save(self, folder: Path, on_each_node: bool = False) -> None:
+        """Write sharded weights, optimizer, schedule and random generators; see `learner_state.save`."""
+        learner_state.save(self._accelerator, self._engine, folder, on_each_node)
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote, on as many ranks as wrote it."""
-        self._accelerator.load_state(str(folder))
+        """Read what `save` wrote, see `learner_state.load`."""
+        learner_state.load(self._accelerator, folder)
 
     def export(self, folder: Path) -> None:
         """Write the policy as a Hugging Face model with its tokenizer; rank 0 writes, all ranks take part."""
-        module, state = self._engine.module.model, {}
+        state = {}
         for name, tensor in self.weights():
             if self.rank == 0:
                 state[name] = tensor.detach().to("cpu", copy=True)
         if self.rank == 0:
-            module.save_pretrained(folder, state_dict=state)
-            AutoTokenizer.from_pretrained(self._model_path, revision=self._revision).save_pretrained(folder)
-        self._accelerator.wait_for_everyone()
+            self._engine.module.model.save_pretrained(folder, state_dict=state)
+            self.tokenizer.save_pretrained(folder)
 
-    def barrier(self) -> None:
-        """Wait for every rank."""
-        self._accelerator.wait_for_everyone()
+    def write_model_files(self, folder: Path) -> None:
+        """Write what belongs to a Hugging Face model beside its weights; on any rank, alone."""
+        model = self._engine.module.model
+        model.config.save_pretrained(folder)
+        if model.can_generate():
+            model.generation_config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return AutoTokenizer.from_pretrained(self._model_path, revision=self._revision)
 
     def one_update(
         self, batch: UpdateBatch, old_logprobs: Sequence[Tensor] | None = None

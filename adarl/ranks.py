@@ -4,11 +4,13 @@ The launcher starts one process a device; accelerate joins them into a process g
 its config. Nothing here knows a model.
 """
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs
+from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object
 
 from adarl.config import LearnerSettings
 
@@ -39,12 +41,30 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def start_ranks(settings: LearnerSettings) -> Accelerator:
-    """Join the process group and place this process on its device; no model is loaded yet."""
+def start_ranks(settings: LearnerSettings, collective_minutes: float = 30.0) -> Accelerator:
+    """Join the process group and place this process on its device; no model is loaded yet.
+
+    Args:
+        collective_minutes: how long a rank waits for the others in one collective before it gives up.
+    """
     plugin = DeepSpeedPlugin(
         hf_ds_config=deepspeed_config(settings), zero3_init_flag=settings.zero_stage == 3
     )
     # Without the backend's name accelerate takes a machine without an accelerator for one without ranks.
-    group = InitProcessGroupKwargs(backend=None if torch.cuda.is_available() else "gloo")
+    group = InitProcessGroupKwargs(
+        backend=None if torch.cuda.is_available() else "gloo", timeout=timedelta(minutes=collective_minutes)
+    )
     # The schedule counts updates; left to accelerate it would count ranks x updates.
     return Accelerator(deepspeed_plugin=plugin, kwargs_handlers=[group], step_scheduler_with_optimizer=False)
+
+
+class AllRanks:
+    """The processes that `start_ranks` has joined, before there is a learner."""
+
+    def __init__(self, accelerator: Accelerator):
+        self.rank = accelerator.process_index
+        self.world_size = accelerator.num_processes
+
+    def gather(self, records: Sequence[Any]) -> list[Any]:
+        """The records of all ranks, on all ranks, in the order of the ranks."""
+        return list(gather_object(list(records)))

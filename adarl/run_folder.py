@@ -5,6 +5,7 @@ environment.json  command, versions, seed, git revision, host
 metrics.jsonl     one line a step
 samples/          every sample of a step, by step and rank
 checkpoints/      step-NNNNNN
+best/             step-NNNNNN, the models that did best in validation (run.keep_best)
 model/            the trained policy as a Hugging Face model, at the end
 """
 
@@ -37,7 +38,18 @@ PACKAGES = (
 )
 # Keys that a run may be taken up again with: they change where it ends, not what it does until then.
 MAY_CHANGE = {
-    "run": {"dir", "max_steps", "save_every", "keep_last", "resume"},
+    "run": {
+        "dir",
+        "max_steps",
+        "save_every",
+        "keep_last",
+        "keep_best",
+        "best",
+        "on_save_failure",
+        "resume",
+        "heartbeat_seconds",
+        "collective_minutes",
+    },
     "tracking": {"wandb", "project"},
 }
 
@@ -57,7 +69,7 @@ def open_folder(folder: Path, recipe: Recipe) -> None:
     """
     recorded = folder / "recipe.yaml"
     if recorded.exists():
-        old = yaml.safe_load(recorded.read_text())
+        old = _with_defaults(yaml.safe_load(recorded.read_text()))
         changed = differing_keys(old, recipe.model_dump(mode="json"))
         if changed:
             raise RecipeError(
@@ -80,6 +92,14 @@ def open_folder(folder: Path, recipe: Recipe) -> None:
         ) from error
     write_text(recorded, yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False))
     write_text(folder / "environment.json", json.dumps(environment(recipe), indent=2) + "\n")
+
+
+def _with_defaults(recorded: Any) -> Any:
+    """A recorded recipe with the keys that a later adarl has added, at their defaults."""
+    try:
+        return Recipe.model_validate(recorded).model_dump(mode="json")
+    except ValueError:
+        return recorded
 
 
 def differing_keys(old: Any, new: Any, prefix: str = "") -> list[str]:
@@ -156,3 +176,10 @@ def dump_samples(folder: Path, step: int, rank: int, pools: Sequence[Pool], grou
             }
             lines.append(json.dumps(row, ensure_ascii=False))
     write_text(target / f"step-{step:06d}.rank-{rank}.jsonl", "\n".join(lines) + "\n")
+
+
+def remove_samples_after(folder: Path, step: int) -> None:
+    """Remove the dumps of steps that a resumed run takes anew, perhaps on fewer ranks."""
+    for path in (folder / "samples").glob("step-*.rank-*.jsonl"):
+        if int(path.name[len("step-") :].partition(".")[0]) > step:
+            path.unlink()

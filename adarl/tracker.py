@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import secrets
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +14,7 @@ from adarl.config import Recipe
 log = logging.getLogger(__name__)
 
 METRICS, VALIDATION = "metrics.jsonl", "validation.jsonl"
+WANDB_ID = "wandb-run-id"
 
 CONSOLE_KEYS = {
     "reward/first_round": "reward",
@@ -67,6 +70,12 @@ class Tracker:
                 log.warning("wandb failed and is left out from here on: %s", error)
                 self._wandb = None
 
+    def sync(self) -> None:
+        """Bring the lines to the disk: a checkpoint must not be newer than they are."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+
     def close(self) -> None:
         """Flush and close; wandb finishes its upload."""
         for file in self._files.values():
@@ -81,7 +90,8 @@ class Tracker:
 def _go_on(folder: Path, name: str, last_step: int) -> TextIO:
     """The file, cut to the lines up to a step and open for those after it."""
     path = folder / name
-    kept = [row for row in read_metrics(folder, name) if row["step"] <= last_step]
+    rows = read_metrics(folder, name) if last_step else []  # a new start validates its step 0 anew
+    kept = [row for row in rows if row["step"] <= last_step]
     temporary = path.with_suffix(".tmp")
     temporary.write_text("".join(json.dumps(row) + "\n" for row in kept))
     temporary.replace(path)
@@ -109,6 +119,9 @@ def _start_wandb(folder: Path, recipe: Recipe) -> Any:
     try:
         import wandb
 
+        identity = folder / WANDB_ID
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(4) + "\n")
         online = recipe.tracking.wandb == "online" and bool(wandb.api.api_key)
         if recipe.tracking.wandb == "online" and not online:
             log.warning(
@@ -117,6 +130,8 @@ def _start_wandb(folder: Path, recipe: Recipe) -> Any:
         return wandb.init(
             project=recipe.tracking.project,
             name=folder.name,
+            id=identity.read_text().strip(),
+            resume="allow",  # a resumed run goes on in the same one
             dir=str(folder),
             mode="online" if online else "offline",
             config=recipe.model_dump(),

@@ -1,4 +1,4 @@
-"""The run directory, its metrics and its checkpoints."""
+"""The run directory and its metrics."""
 
 import json
 
@@ -6,12 +6,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from adarl import checkpoint
 from adarl.advantages import Estimator, global_mean
 from adarl.config import Recipe, RecipeError
 from adarl.groups import build_group, keep_balanced
 from adarl.report import summarise
-from adarl.run_folder import choose_folder, differing_keys, dump_samples, open_folder
+from adarl.run_folder import choose_folder, differing_keys, dump_samples, open_folder, remove_samples_after
 from adarl.tracker import Tracker, read_metrics
 from tests.conftest import make_pool
 
@@ -83,12 +82,21 @@ def test_a_resumed_tracker_keeps_the_lines_up_to_its_checkpoint(tmp_path):
     assert [(r["step"], r["x"]) for r in read_metrics(tmp_path)] == [(1, 1), (2, 2), (3, 30.0)]
 
 
+def test_a_run_that_starts_anew_keeps_no_line(tmp_path):
+    (tmp_path / "validation.jsonl").write_text('{"step": 0, "x": 1}\n')  # killed before its first checkpoint
+    Tracker(tmp_path, make_recipe(), last_step=0, console=Console(quiet=True)).close()
+    assert read_metrics(tmp_path, "validation.jsonl") == []
+
+
 def test_wandb_offline_needs_no_key(tmp_path):
     recipe = Recipe.model_validate({**make_recipe().model_dump(), "tracking": {"wandb": "offline"}})
     tracker = Tracker(tmp_path, recipe, 0, Console(quiet=True))
     tracker.log(1, {"x": 1.0})
     tracker.close()
-    assert list(tmp_path.glob("wandb/offline-run-*"))
+    identity = (tmp_path / "wandb-run-id").read_text().strip()
+    assert len(list(tmp_path.glob(f"wandb/offline-run-*-{identity}"))) == 1
+    Tracker(tmp_path, recipe, 1, Console(quiet=True)).close()  # resumed
+    assert (tmp_path / "wandb-run-id").read_text().strip() == identity
 
 
 def test_every_sample_is_dumped_with_its_advantage(tmp_path):
@@ -105,35 +113,12 @@ def test_every_sample_is_dumped_with_its_advantage(tmp_path):
     assert sum(r["advantage"] is not None for r in rows) == 4
 
 
-class FakeLearner:
-    rank = 0
-
-    def __init__(self, fail=False):
-        self.fail = fail
-
-    def barrier(self):
-        pass
-
-    def save(self, folder):
-        (folder / "weights").write_text("w")
-        if self.fail:
-            raise OSError("disk full")
-
-
-def test_checkpoints_are_pruned_and_found_in_order(tmp_path):
-    for step in (1, 2, 3):
-        checkpoint.save(
-            tmp_path, FakeLearner(), checkpoint.RunState(step=step, data_position=8 * step), keep_last=2
-        )
-    assert [p.name for p in checkpoint.find(tmp_path)] == ["step-000002", "step-000003"]
-    assert checkpoint.load_state(checkpoint.find(tmp_path)[-1]).data_position == 24
-
-
-def test_a_save_that_fails_leaves_no_checkpoint_behind(tmp_path):
-    checkpoint.save(tmp_path, FakeLearner(), checkpoint.RunState(step=1), keep_last=2)
-    with pytest.raises(OSError, match="disk full"):
-        checkpoint.save(tmp_path, FakeLearner(fail=True), checkpoint.RunState(step=2), keep_last=2)
-    assert [p.name for p in checkpoint.find(tmp_path)] == ["step-000001"]
+def test_samples_of_steps_that_are_taken_anew_are_removed(tmp_path):
+    (tmp_path / "samples").mkdir()
+    for name in ("step-000002.rank-0.jsonl", "step-000003.rank-0.jsonl", "step-000003.rank-1.jsonl"):
+        (tmp_path / "samples" / name).touch()
+    remove_samples_after(tmp_path, 2)
+    assert [p.name for p in (tmp_path / "samples").iterdir()] == ["step-000002.rank-0.jsonl"]
 
 
 def test_the_summary_says_what_the_reward_did(tmp_path):

@@ -29,11 +29,12 @@ def die_with_parent(parent: int) -> None:
 
 
 def restore_signals() -> None:
-    """A parent may have blocked or ignored what ends this process: undo that. Ctrl-C is the parent's."""
+    """A parent may have blocked or ignored what ends this process: undo that. Ctrl-C and SIGUSR1 are the parent's."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for name in (signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(name, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in (signal.SIGINT, signal.SIGUSR1):
+        signal.signal(name, signal.SIG_IGN)
 
 
 def arm(seconds: float) -> None:
