@@ -1,6 +1,5 @@
 """The `adarl` command."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 
 from adarl.config import load_recipe
 from adarl.errors import UserError
-from adarl.launch import deepspeed_command, num_local_devices, prepare_environment
+from adarl.launch import deepspeed_command, num_local_devices, prepare_environment, run_launcher
 from adarl.run_folder import choose_folder
 from adarl.train import main as train_here
 from adarl.train import print_error
@@ -51,7 +50,22 @@ def train(
         raise typer.Exit(train_here([recipe, *changes]))
     if checked.run.dir is None:  # one name for all ranks
         changes = [*changes, f"run.dir={choose_folder(checked)}"]
-    raise typer.Exit(subprocess.run(deepspeed_command([recipe, *changes], devices, hostfile)).returncode)
+    raise typer.Exit(run_launcher(deepspeed_command([recipe, *changes], devices, hostfile)))
+
+
+@app.command()
+def export(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN_OR_CHECKPOINT", help="a run directory or a checkpoint")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="a new folder")],
+) -> None:
+    """Make a Hugging Face model of a checkpoint, which vLLM and transformers load."""
+    prepare_environment()
+    from adarl.export import export
+
+    found = export(source, out)
+    print(f"adarl: {found} exported to {out}")
 
 
 @app.command()

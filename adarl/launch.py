@@ -7,10 +7,15 @@ import ctypes.util
 import os
 import shlex
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+
+from adarl.build_cache import use_own_folder
 
 
 def num_local_devices() -> int:
@@ -30,7 +35,39 @@ def deepspeed_command(arguments: Sequence[str], num_devices: int, hostfile: str 
     """The launcher's command line for `adarl.train` with the given arguments."""
     launcher = [str(Path(sys.executable).parent / "deepspeed")]
     nodes = ["--hostfile", hostfile] if hostfile else ["--num_accelerators", str(num_devices)]
-    return [*launcher, *nodes, "--module", "adarl.train", *arguments]
+    quiet = ["--log_level", "critical"]  # the ranks speak for themselves
+    return [*launcher, *quiet, *nodes, "--module", "adarl.train", *arguments]
+
+
+def run_launcher(command: Sequence[str]) -> int:
+    """Run the deepspeed launcher to its end and hand the signals of this process to its ranks; returns its exit code.
+
+    Left to itself the launcher answers SIGTERM by giving its ranks 30 s, and Ctrl-C by a traceback. So it runs in
+    a process group of its own, ignores SIGUSR1, and its ranks get SIGUSR1 for SIGTERM, SIGUSR1 and SIGHUP (finish the
+    step, save, end) and SIGINT for Ctrl-C. With a hostfile only ranks on this machine are reached, which is enough:
+    they tell the others.
+    """
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # inherited by the launcher; a rank sets its own handler
+    launcher = subprocess.Popen(command, process_group=0)
+
+    def forward(number: int, frame: object) -> None:
+        ranks = _ranks_below(launcher.pid)
+        for pid in ranks:
+            os.kill(pid, signal.SIGINT if number == signal.SIGINT else signal.SIGUSR1)
+        if not ranks:  # none has been started yet
+            os.killpg(launcher.pid, signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, forward)
+    return launcher.wait()
+
+
+def _ranks_below(pid: int) -> list[int]:
+    """The processes below another that run `-m adarl.train`."""
+    import psutil
+
+    below = psutil.Process(pid).children(recursive=True)
+    return [p.pid for p in below if ["-m", "adarl.train"] in map(list, pairwise(p.cmdline()))]
 
 
 def resume_command(arguments: Sequence[str], folder: str) -> str:
@@ -98,6 +135,7 @@ def prepare_environment() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // local_ranks)))
     if not _has_cuda():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    use_own_folder()
     for key, value in {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",

@@ -12,12 +12,13 @@ from adarl import launch
 def test_the_launcher_runs_the_module_on_every_device():
     command = launch.deepspeed_command(["r.yaml", "run.seed=1"], 8, hostfile=None)
     assert command[0].endswith("/deepspeed")
-    assert command[1:] == ["--num_accelerators", "8", "--module", "adarl.train", "r.yaml", "run.seed=1"]
+    assert command[1:3] == ["--log_level", "critical"]
+    assert command[3:] == ["--num_accelerators", "8", "--module", "adarl.train", "r.yaml", "run.seed=1"]
 
 
 def test_several_nodes_are_left_to_the_hostfile():
     command = launch.deepspeed_command(["r.yaml"], 8, hostfile="hosts")
-    assert command[1:] == ["--hostfile", "hosts", "--module", "adarl.train", "r.yaml"]
+    assert command[3:] == ["--hostfile", "hosts", "--module", "adarl.train", "r.yaml"]
 
 
 def test_a_machine_without_a_driver_has_one_device(monkeypatch):
@@ -29,6 +30,19 @@ def test_visible_devices_are_counted(monkeypatch):
     monkeypatch.setattr(launch.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
     assert launch.num_local_devices() == 3
+
+
+@pytest.mark.parametrize(
+    ("ranks", "command"),
+    [
+        ("1", "adarl train r.yaml run.max_steps=9 run.dir=/runs/a"),
+        ("2", "adarl train r.yaml run.max_steps=9 run.dir=/runs/a --num-devices 2"),
+    ],
+)
+def test_the_command_that_resumes_names_the_run_and_no_old_checkpoint(monkeypatch, ranks, command):
+    monkeypatch.setenv("WORLD_SIZE", ranks)
+    given = ["r.yaml", "run.dir=elsewhere", "run.resume=/runs/b/checkpoints/step-000002", "run.max_steps=9"]
+    assert launch.resume_command(given, "/runs/a") == command
 
 
 @pytest.fixture
