@@ -16,7 +16,13 @@ _held: list[TextIO] = []  # open for the life of the process
 
 
 def use_own_folder() -> None:
-    """Name the folder to torch, unless the user has; remove the locks in it when no process of ours is alive."""
+    """Name the folder to torch, unless the user has; remove the locks in it when no process of ours is alive.
+
+    This environment's programs come first in PATH: another version of ninja takes what is compiled for outdated.
+    """
+    programs, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
+    if path.split(os.pathsep)[0] != programs:
+        os.environ["PATH"] = os.pathsep.join((programs, path))
     if "TORCH_EXTENSIONS_DIR" in os.environ:
         return
     name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:12]
