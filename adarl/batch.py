@@ -1,6 +1,6 @@
 """Groups of all ranks -> packed microbatches of this rank.
 
-Sequences (prompt + response) lie back to back in rows; position ids restart at each sequence, which
+Sequences (prompt + response without its last token) lie back to back in rows; position ids restart at each sequence, which
 is how transformers builds block-diagonal attention. Every rank computes the same deterministic
 partition and keeps its part, with the same number of microbatches everywhere, because ZeRO-3 hangs
 otherwise.
@@ -33,7 +33,8 @@ class TrainSequence:
 
     @property
     def length(self) -> int:
-        return len(self.prompt_ids) + len(self.response_ids)
+        """Tokens that the policy reads: all but the last, which predicts nothing."""
+        return len(self.prompt_ids) + len(self.response_ids) - 1
 
 
 def train_sequence(
@@ -148,15 +149,17 @@ def partition(
     Args:
         lengths: tokens of each sequence.
         max_tokens: bound on R * W of a microbatch; a longer sequence travels alone.
-        row_tokens: least width of a row. 0: rows as wide as the longest sequence, right where attention
-            costs R * W^2 (sdpa with a mask); max_tokens: one row, right for varlen kernels.
+        row_tokens: width of a row. 0: the width that makes the least work, right where attention costs R * W^2
+            (sdpa with a mask); max_tokens: one row, right for varlen kernels.
     """
     costs = [flops(length, hidden_size) for length in lengths]
-    width = max(max(lengths), row_tokens)
-    num_rows = max(1, -(-sum(lengths) // width))
-    while (rows := balance(costs, lengths, num_rows, width)) is None:
-        num_rows += 1 + num_rows // 32  # a few per cent at a time: large batches take few tries
-    rows = [row for row in rows if row]
+    longest = max(lengths)
+    widths = [row_tokens] if row_tokens >= longest else _widths(longest, max_tokens)
+    filled_rows = [_fill(costs, lengths, width) for width in widths]
+    # The cheapest: wider rows have less padding at their ends, and more attention that the mask throws away.
+    rows, width = min(
+        zip(filled_rows, widths, strict=True), key=lambda r: len(r[0]) * flops(r[1], hidden_size)
+    )
     rows_per_microbatch = max(1, max_tokens // width)
     bins = -(-len(rows) // (world_size * rows_per_microbatch)) * world_size
     row_costs = [sum(costs[i] for i in row) for row in rows]
@@ -169,6 +172,20 @@ def partition(
     order = sorted(range(bins), key=lambda b: (-sum(row_costs[r] for r in filled[b]), b))
     microbatches = [[rows[r] for r in sorted(filled[b])] for b in order]
     return [microbatches[rank::world_size] for rank in range(world_size)]
+
+
+def _widths(longest: int, max_tokens: int) -> list[int]:
+    """Widths of a row to try: from the longest sequence to four times that, within a microbatch."""
+    tried = (longest * quarters // 4 for quarters in (4, 5, 6, 7, 8, 10, 12, 16))
+    return [width for width in tried if width <= max(longest, max_tokens)]
+
+
+def _fill(costs: Sequence[float], lengths: Sequence[int], width: int) -> list[list[int]]:
+    """Sequences in about as few rows of that width as hold them, alike in cost."""
+    num_rows = max(1, -(-sum(lengths) // width))
+    while (rows := balance(costs, lengths, num_rows, width)) is None:
+        num_rows += 1 + num_rows // 32  # a few per cent at a time: large batches take few tries
+    return [row for row in rows if row]
 
 
 def pack(
@@ -199,9 +216,9 @@ def _microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
         start = 0
         for s in row:
             end, first = start + s.length, start + len(s.prompt_ids)
-            input_ids[r, start:first], input_ids[r, first:end] = s.prompt_ids, s.response_ids
+            input_ids[r, start:first], input_ids[r, first:end] = s.prompt_ids, s.response_ids[:-1]
             position_ids[r, start:end] = np.arange(s.length)
-            positions.append(np.arange(first - 1, end - 1) + r * width)
+            positions.append(np.arange(first - 1, end) + r * width)
             order.append(s)
             spans.append((r * width + start, r * width + end))
             start = end

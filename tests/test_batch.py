@@ -22,9 +22,9 @@ def test_two_sequences_in_one_row():
     batch = pack([sequence(2, 3), sequence(1, 2, group=1, advantage=-0.5)], world_size=1, rank=0, max_tokens=8,
                  row_tokens=8, hidden_size=64)  # fmt: skip
     (m,) = batch.microbatches
-    assert m.input_ids_RW.tolist() == [[0, 1, 2, 3, 4, 10, 11, 12]]
-    assert m.position_ids_RW.tolist() == [[0, 1, 2, 3, 4, 0, 1, 2]]
-    assert m.loss_positions_L.tolist() == [1, 2, 3, 5, 6]  # each is the position before its token
+    assert m.input_ids_RW.tolist() == [[0, 1, 2, 3, 10, 11]]  # without the last tokens, which predict nothing
+    assert m.position_ids_RW.tolist() == [[0, 1, 2, 3, 0, 1]]
+    assert m.loss_positions_L.tolist() == [1, 2, 3, 4, 5]  # each is the position before its token
     assert m.targets_L.tolist() == [2, 3, 4, 11, 12]
     assert m.advantages_L.tolist() == [1.0, 1.0, 1.0, -0.5, -0.5]
     assert m.loss_mask_L.tolist() == [1.0] * 5
@@ -33,7 +33,7 @@ def test_two_sequences_in_one_row():
 
 def test_padding_is_a_sequence_of_its_own():
     batch = pack(
-        [sequence(2, 3), sequence(1, 1)], world_size=1, rank=0, max_tokens=10, row_tokens=0, hidden_size=64
+        [sequence(2, 4), sequence(1, 2)], world_size=1, rank=0, max_tokens=10, row_tokens=5, hidden_size=64
     )
     (m,) = batch.microbatches
     assert m.input_ids_RW.tolist() == [[0, 1, 2, 3, 4], [0, 1, 0, 0, 0]]
