@@ -7,6 +7,7 @@ numbers over the ranks, and saves and restores state with every random generator
 microbatches there are, the loss over them, and when an update ends.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,7 @@ class Learner:
         self._updates_per_step = updates_per_step
         self._model_path, self._revision = model_path, revision
         self.policy_version = 0
+        self.bad_updates_in_a_row = 0
         self.bad_updates_in_a_row = 0  # without a finite gradient
         # The plugin keeps transformers' HfDeepSpeedConfig alive: from_pretrained partitions while loading.
         model = AutoModelForCausalLM.from_pretrained(
@@ -108,16 +110,21 @@ class Learner:
             seed: names the order of the groups, the same on every rank.
 
         Returns:
-            The step's means over updates and ranks, the same on every rank.
+            The step's means over applied updates and over ranks, the same on every rank.
         """
         sequences: list[TrainSequence] = self.gather([s for group in groups for s in train_sequences(group)])
         parts = split_updates(sequences, self._updates_per_step, seed)
         batches = [self.pack(part) for part in parts]
         old = [None] if len(batches) == 1 else [self._old_logprobs(batch) for batch in batches]
         rows = [self.one_update(batch, logprobs) for batch, logprobs in zip(batches, old, strict=True)]
-        metrics: dict[str, float] = {"update/updates": len(rows), "update/sequences": len(sequences)}
-        for key in rows[0] if rows else ():
-            metrics[key] = sum(row[key] for row in rows) / len(rows)
+        applied = [row for row in rows if row]
+        metrics: dict[str, float] = {
+            "update/updates": len(rows),
+            "update/skipped": len(rows) - len(applied),
+            "update/sequences": len(sequences),
+        }
+        for key in applied[0] if applied else ():
+            metrics[key] = sum(row[key] for row in applied) / len(applied)
         return metrics
 
     def gradient_norms(self, samples: Sequence[tuple[Prompt, Sample]]) -> list[float]:
@@ -209,8 +216,14 @@ class Learner:
     ) -> dict[str, float]:
         """One optimizer step over the batch's microbatches; all ranks together.
 
+        Where loss or gradient are not finite nothing changes, on any rank: not the weights, the optimizer's state, the
+        schedule or the policy's version. `bad_updates_in_a_row` counts such updates.
+
         Args:
             old_logprobs: one tensor a microbatch; None where the current policy is the old one (ratio 1).
+
+        Returns:
+            Means over trained tokens and ranks; nothing where the update was skipped.
         """
         lr = self._scheduler.get_last_lr()[0]
         last = len(batch.microbatches) - 1
@@ -221,14 +234,31 @@ class Learner:
             for key, value in self._accumulate(microbatch, old, denominator(batch, self._loss)).items():
                 join = torch.maximum if key.endswith("_max") else torch.add
                 sums[key] = join(sums[key], value) if key in sums else value
-        self._engine.step()
+        grad_norm = self._apply()
+        if grad_norm is None:
+            self.bad_updates_in_a_row += 1
+            return {}
+        self.bad_updates_in_a_row = 0
         self._scheduler.step()
         self.policy_version += 1
-        metrics = self._update_metrics(sums, batch) | {"update/lr": lr}
-        grad_norm = self._engine.get_global_grad_norm()
-        if grad_norm is not None:  # DeepSpeed keeps none in plain float32 without ZeRO
-            metrics["update/grad_norm"] = float(grad_norm)
-        return metrics
+        return self._update_metrics(sums, batch) | {"update/lr": lr, "update/grad_norm": grad_norm}
+
+    def _apply(self) -> float | None:
+        """Clip, step, and set the gradients back; their norm, or None where it is not finite and nothing changed.
+
+        DeepSpeed's own optimizers leave such a step out by themselves, on all ranks alike. In plain float32 without
+        ZeRO torch's optimizer is all there is, and every rank holds the whole gradient.
+        """
+        if isinstance(self._engine.optimizer, torch.optim.Optimizer):
+            gradients = [p.grad for p in self._engine.module.parameters() if p.grad is not None]
+            norm = float(torch.nn.utils.get_total_norm(gradients))
+            if not math.isfinite(norm):
+                self._engine.zero_grad()
+                return None
+            self._engine.step()
+            return norm
+        self._engine.step()
+        return float(self._engine.get_global_grad_norm()) if self._engine.was_step_applied() else None
 
     def _accumulate(
         self, m: Microbatch, old_logprobs: Tensor | None, denominator: float
@@ -238,6 +268,8 @@ class Learner:
         logprobs_L, entropies_L = self._forward(m)
         old_L = logprobs_L.detach() if old_logprobs is None else old_logprobs
         loss, sums = policy_loss(logprobs_L, old_L, entropies_L, m, denominator, self._loss)
+        # A loss that is not finite makes the whole gradient so, and `_apply` leaves the update out.
+        loss = loss * torch.where(loss.detach().isfinite(), 1.0, math.nan)
         # DeepSpeed averages gradients over the ranks; the shares of the loss are meant to add up.
         self._engine.backward(loss * self.world_size)
         gap_L = (old_L - m.engine_logprobs_L).abs()  # old_L: the policy that sampled
