@@ -93,25 +93,22 @@ class Heartbeat:
         keys = [f"{kind}/{rank}" for kind in ("beat", "words") for rank in range(self._size)]
         number, words = 0, [""] * self._size
         while not self._ended.wait(BEAT):
+            for rank in others:
+                if words[rank] != _DONE and self._is_dead_here(rank):
+                    self._end(rank, words[rank] or "was killed or crashed")
             number += 1
             try:
                 self._store.set(f"beat/{self._rank}", str(number))
                 values = [value.decode() for value in self._store.multi_get(keys)]
             except RuntimeError:
-                if self._ended.is_set():
-                    return
                 self._end(0, "does not answer any more")
                 continue
             words = values[self._size :]
             silent = beats.update(values[: self._size], time.monotonic())
             for rank in others:
-                if words[rank] == _DONE:
-                    continue
-                if words[rank]:
+                if words[rank] not in ("", _DONE):
                     self._end(rank, words[rank])
-                elif self._is_dead_here(rank):
-                    self._end(rank, "was killed or crashed")
-                elif silent[rank] > self._limit:
+                elif words[rank] != _DONE and silent[rank] > self._limit:
                     self._end(rank, f"has not been heard from for {silent[rank]:.0f} s")
 
     def _is_dead_here(self, rank: int) -> bool:

@@ -84,7 +84,7 @@ def resume_command(arguments: Sequence[str], folder: str) -> str:
     return shlex.join(["adarl", "train", *kept, f"run.dir={folder}", *devices])
 
 
-def _has_cuda() -> bool:
+def has_cuda() -> bool:
     return shutil.which("nvidia-smi") is not None
 
 
@@ -95,7 +95,7 @@ def preload_libraries() -> None:
     counts when a process starts. Does nothing in a process that was started with LD_PRELOAD, whoever set
     it. ADARL_PRELOAD=0 turns it off.
     """
-    if os.environ.get("ADARL_PRELOAD", "1") == "0" or os.environ.get("LD_PRELOAD") or _has_cuda():
+    if os.environ.get("ADARL_PRELOAD", "1") == "0" or os.environ.get("LD_PRELOAD") or has_cuda():
         return
     libraries = [str(path) for path in (_intel_openmp(), _tcmalloc()) if path]
     if not libraries:
@@ -133,10 +133,11 @@ def prepare_environment() -> None:
     local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("LOCAL_SIZE") or 1)
     cores = len(os.sched_getaffinity(0))
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // local_ranks)))
-    if not _has_cuda():
+    if not has_cuda():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     use_own_folder()
     for key, value in {
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",

@@ -65,18 +65,26 @@ class Run:
             time.sleep(0.05)
 
 
-def start(folder: Path, *keys: str, launcher: tuple[str, ...] = (), name: str = "log", **env: str) -> Run:
+def start(
+    folder: Path,
+    *keys: str,
+    launcher: tuple[str, ...] = (),
+    within: tuple[str, ...] = (),
+    name: str = "log",
+    **env: str,
+) -> Run:
     """A run into a folder; its log lies beside it.
 
     Args:
         launcher: options of deepspeed; none for a run without it.
+        within: a command that runs the command after it.
     """
     folder.parent.mkdir(exist_ok=True)
     # As docs/cluster.md says: the launcher must not die of the signal that its ranks take for a request.
     ignoring = ("bash", "-c", 'trap "" USR1; exec "$@"', "bash", str(BIN / "deepspeed"))
     command = (*ignoring, *launcher, "--module") if launcher else (sys.executable, "-m")
     return Run(
-        folder.parent / f"{folder.name}.{name}", *command, "tests.e2e.scripted", "recipes/tiny_cpu.yaml",
+        folder.parent / f"{folder.name}.{name}", *within, *command, "tests.e2e.scripted", "recipes/tiny_cpu.yaml",
         f"run.dir={folder}", *KEYS, *keys, **env,
     )  # fmt: skip
 
