@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import runs
+from tests.e2e.scripted_runs import finish
 
 
 @pytest.fixture(scope="session")
@@ -12,4 +13,12 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight steps in one go on one rank."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     runs.train(folder, "run.max_steps=8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight steps of the scripted engine in one go, checkpoints after 6 and 8."""
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    finish(folder)
     return folder

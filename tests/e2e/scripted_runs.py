@@ -16,7 +16,7 @@ KEYS = (
     "verifier.workers=1",
     "tracking.samples_every=1",
     "run.save_every=2",
-    "run.max_steps=6",
+    "run.max_steps=8",
 )
 
 

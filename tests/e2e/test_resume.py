@@ -13,14 +13,6 @@ from tests.e2e import runs
 from tests.e2e.scripted_runs import finish, start
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps in one go, checkpoints after 4 and 6."""
-    folder = tmp_path_factory.mktemp("straight") / "run"
-    finish(folder)
-    return folder
-
-
 def copied(run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(run, tmp_path / "copy"))
 
@@ -34,7 +26,7 @@ def flip_a_bit(path: Path) -> None:
 def test_stopped_killed_and_killed_in_a_save_it_ends_like_the_run_that_never_was(straight, tmp_path):
     folder = tmp_path / "run"
     run = start(folder, SCRIPTED_SLEEP="0.5")
-    run.wait_for("step 1/6")
+    run.wait_for("step 1/8")
     run.process.send_signal(signal.SIGTERM)
     assert run.ended() == 0, run.output
     assert "SIGTERM; resume with: adarl train recipes/tiny_cpu.yaml" in run.output
@@ -52,8 +44,8 @@ def test_stopped_killed_and_killed_in_a_save_it_ends_like_the_run_that_never_was
     output = finish(folder, name="log4")
     assert "resuming after step 4" in output
     assert runs.metrics(folder) == runs.metrics(straight)
-    assert [row["step"] for row in runs.metrics(folder)] == [1, 2, 3, 4, 5, 6]
-    for step in range(1, 7):
+    assert [row["step"] for row in runs.metrics(folder)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    for step in range(1, 9):
         assert runs.pools(folder, step) == runs.pools(straight, step)
     weights = [run / "model" / "model.safetensors" for run in (folder, straight)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
@@ -62,17 +54,17 @@ def test_stopped_killed_and_killed_in_a_save_it_ends_like_the_run_that_never_was
 def test_a_flipped_bit_is_named_and_the_checkpoint_before_it_used(straight, tmp_path):
     folder = copied(straight, tmp_path)
     shards = "pytorch_model/zero_pp_rank_0_mp_rank_00_optim_states.pt"
-    flip_a_bit(folder / "checkpoints" / "step-000006" / shards)
+    flip_a_bit(folder / "checkpoints" / "step-000008" / shards)
     output = finish(folder)
-    assert f"step-000006 is damaged ({shards} has the right size but another checksum)" in output
-    assert "resuming after step 4" in output
-    assert "step-000006.set-aside is of steps that are taken anew" in output
+    assert f"step-000008 is damaged ({shards} has the right size but another checksum)" in output
+    assert "resuming after step 6" in output
+    assert "step-000008.set-aside is of steps that are taken anew" in output
     assert runs.metrics(folder) == runs.metrics(straight)
 
 
 def test_a_truncated_checkpoint_that_the_user_names_is_one_sentence(straight, tmp_path):
     folder = copied(straight, tmp_path)
-    path = folder / "checkpoints" / "step-000004"
+    path = folder / "checkpoints" / "step-000006"
     os.truncate(path / "scheduler.bin", 100)
     output = finish(folder, f"run.resume={path}", code=2)
     assert f"adarl: run.resume = {path}: scheduler.bin has 100 bytes instead of" in output
@@ -80,7 +72,7 @@ def test_a_truncated_checkpoint_that_the_user_names_is_one_sentence(straight, tm
 
 def test_ctrl_c_is_one_sentence(tmp_path):
     run = start(tmp_path / "run", SCRIPTED_SLEEP="1")
-    run.wait_for("step 1/6")
+    run.wait_for("step 1/8")
     os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does
     assert run.ended() == 130
     assert "adarl: interrupted, what came after the last checkpoint is lost; resume with: adarl" in run.output
@@ -94,6 +86,21 @@ def test_updates_without_a_finite_gradient_end_the_run_with_a_checkpoint(tmp_pat
         "stopped after step 3: 2 updates in a row had no finite gradient (learner.max_bad_updates)" in output
     )
     assert sorted(p.name for p in (folder / "checkpoints").iterdir()) == ["step-000002", "step-000003"]
+
+
+def test_the_best_are_kept_beside_the_newest(tmp_path):
+    """Every validation draws alike from the scripted engine, and of equal scores the earlier is better."""
+    held_out = tmp_path / "heldout.jsonl"
+    held_out.write_text('{"id": "a", "problem": "2+3=", "answer": "5"}\n')
+    keys = (f"validation.path={held_out}", "validation.every=1", "run.max_steps=3", "run.keep_best=1")
+    models, checkpoints = tmp_path / "models", tmp_path / "checkpoints"
+    finish(models, *keys, "run.keep_last=1")
+    assert [p.name for p in (models / "best").iterdir()] == ["step-000001"]
+    assert (models / "best" / "step-000001" / "model.safetensors").exists()
+    assert [p.name for p in (models / "checkpoints").iterdir()] == ["step-000003"]
+    finish(checkpoints, *keys, "run.keep_last=1", "run.best=checkpoint")
+    kept = sorted(p.name for p in (checkpoints / "checkpoints").iterdir())
+    assert kept == ["step-000001", "step-000003"]
 
 
 @pytest.fixture
@@ -139,11 +146,11 @@ def test_export_makes_a_model_that_transformers_and_vllm_load(straight, tmp_path
 def test_export_refuses_what_is_not_whole(straight, tmp_path):
     folder = copied(straight, tmp_path)
     flip_a_bit(
-        folder / "checkpoints" / "step-000006" / "pytorch_model/zero_pp_rank_0_mp_rank_00_optim_states.pt"
+        folder / "checkpoints" / "step-000008" / "pytorch_model/zero_pp_rank_0_mp_rank_00_optim_states.pt"
     )
     result = runs.run(
-        "adarl", "export", str(folder / "checkpoints" / "step-000006"), str(tmp_path / "out"), check=False
+        "adarl", "export", str(folder / "checkpoints" / "step-000008"), str(tmp_path / "out"), check=False
     )
     assert result.returncode == 2
-    assert "step-000006 is damaged (pytorch_model/zero_pp" in result.stderr
+    assert "step-000008 is damaged (pytorch_model/zero_pp" in result.stderr
     assert not (tmp_path / "out").exists()
