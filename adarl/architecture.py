@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from adarl.config import ModelSettings
+from adarl.config import LoraSettings, ModelSettings
 from adarl.errors import UserError
 from adarl.memory import ModelShape
 from adarl.prepared import BUILDERS, PREFIX, locate
@@ -28,7 +28,7 @@ def looks_local(path: str) -> bool:
     return path.startswith(("/", ".", "~"))
 
 
-def model_shape(settings: ModelSettings) -> tuple[ModelShape | None, str]:
+def model_shape(settings: ModelSettings, lora: LoraSettings | None = None) -> tuple[ModelShape | None, str]:
     """The model's sizes and where they come from; None and the reason where they cannot be known here.
 
     Raises:
@@ -41,13 +41,13 @@ def model_shape(settings: ModelSettings) -> tuple[ModelShape | None, str]:
             config = json.loads(file.read_text())
         except (OSError, ValueError) as error:
             raise UserError(f"model.path = {settings.path!r}: {file} cannot be read ({error})") from error
-        return _count(config, str(file)), str(file)
+        return _count(config, str(file), lora), str(file)
     if settings.architecture is not None:
         where = "model.architecture"
         lacking = [key for key in REQUIRED if key not in settings.architecture]
         if lacking:
             raise UserError(f"{where} lacks {', '.join(lacking)}: copy them from the model's config.json")
-        return _count(settings.architecture, where), where + (f"; {missing}" if missing else "")
+        return _count(settings.architecture, where, lora), where + (f"; {missing}" if missing else "")
     return None, f"{missing or 'not a local folder'}, and the recipe has no model.architecture"
 
 
@@ -70,7 +70,7 @@ def _folder(path: str) -> tuple[Path | None, str]:
     return None, ""
 
 
-def _count(config: dict[str, Any], where: str) -> ModelShape:
+def _count(config: dict[str, Any], where: str, lora: LoraSettings | None) -> ModelShape:
     """Build the model on the meta device, where a parameter has a shape but no memory, and count."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -87,6 +87,13 @@ def _count(config: dict[str, Any], where: str) -> ModelShape:
         ) from error
     names = dict(model.named_parameters())
     heads = parsed.num_attention_heads
+    adapters = 0
+    if lora is not None:
+        from adarl.lora import add_adapters
+
+        with init_empty_weights():
+            add_adapters(model, lora, where)
+        adapters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return ModelShape(
         parameters=sum(parameter.numel() for parameter in names.values()),
         hidden_size=parsed.hidden_size,
@@ -98,4 +105,5 @@ def _count(config: dict[str, Any], where: str) -> ModelShape:
         vocab_size=parsed.vocab_size,
         max_positions=parsed.max_position_embeddings,
         has_qk_norm=any("q_norm" in name for name in names),
+        adapters=adapters,
     )

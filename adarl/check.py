@@ -27,7 +27,7 @@ def check(path: str, ranks: int, device_bytes: int | None, console: Console) -> 
     """Validate one recipe and print its plan, or return what is wrong with it."""
     try:
         recipe = load_recipe(path)
-        shape, source = model_shape(recipe.model)
+        shape, source = model_shape(recipe.model, recipe.learner.lora)
     except UserError as error:
         return Outcome(problems=str(error).splitlines())
     if found := [f"{path}: {sentence}" for sentence in problems(recipe, shape)]:
@@ -46,6 +46,8 @@ def check(path: str, ranks: int, device_bytes: int | None, console: Console) -> 
         table.add_row("model", recipe.model.path, f"memory skipped, because: {source}")
     else:
         table.add_row("model", _count(shape.parameters), f"parameters of {recipe.model.path}, by {source}")
+        if shape.adapters:
+            table.add_row("adapters", _count(shape.adapters), "parameters, which alone are trained")
         memory = device_plan(recipe, shape, step, ranks, device_bytes)
         for row in memory_rows(recipe, shape, step, memory, ranks):
             table.add_row(*row)

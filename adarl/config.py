@@ -77,6 +77,17 @@ class DataSettings(Section):
     )
 
 
+class LoraSettings(Section):
+    """LoRA, arXiv 2106.09685."""
+
+    rank: Positive = 16
+    alpha: Positive = Field(32, description="what the adapters add counts alpha / rank")
+    target_modules: str | tuple[str, ...] = Field(
+        "all-linear",
+        description="linear maps with an adapter, by name or regular expression; default all but the head",
+    )
+
+
 class LearnerSettings(Section):
     lr: float = Field(1e-6, gt=0)
     warmup_updates: int = Field(10, ge=0, description="updates of linear warm-up")
@@ -87,6 +98,7 @@ class LearnerSettings(Section):
         10, description="updates in a row without a finite gradient after which the run saves and stops"
     )
     max_tokens_per_microbatch: Positive = 16384
+    lora: LoraSettings | None = Field(None, description="train adapters alone; null: the whole model")
     zero_stage: Literal[0, 1, 2, 3] = 3
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     attention: Literal["sdpa", "flash_attention_2"] = "sdpa"

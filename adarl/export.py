@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEP_FILE = "adarl.json"
+ADAPTER = "adapter"  # folder of LoRA's adapters beside the merged model
 PREFIX = "model."  # of the policy module around the model (policy.py)
 
 
@@ -24,6 +25,8 @@ class ExportError(UserError):
 
 def export(source: Path, out: Path) -> Path:
     """Write the model of a run's newest whole checkpoint, or of a checkpoint, with tokenizer and generation config.
+
+    Of a LoRA run it is the merged model, and the adapters stand beside it in `adapter/`.
 
     Returns:
         The checkpoint that it was made of.
@@ -38,7 +41,15 @@ def export(source: Path, out: Path) -> Path:
     temporary = out.with_name(f".{out.name}.tmp")
     temporary.mkdir(parents=True, exist_ok=True)
     write_step(temporary, state.step)
-    write_model(weights(found, state.world_size), found / checkpoint.MODEL_FILES, temporary)
+    model_files = found / checkpoint.MODEL_FILES
+    policy = weights(found, state.world_size)
+    if (model_files / ADAPTER).is_dir():
+        from adarl import lora
+
+        config = lora.load_config(model_files / ADAPTER)
+        lora.save_adapters(policy, config, temporary / ADAPTER)
+        policy = lora.merge(policy, config)
+    write_model(policy, model_files, temporary)
     manifest.close(temporary, manifest.entries(temporary, manifest.files(temporary)))
     checkpoint.replace(temporary, out)
     return found

@@ -30,10 +30,11 @@ from adarl.batch import (
     train_sequences,
 )
 from adarl.config import LearnerSettings
+from adarl.export import ADAPTER
 from adarl.loss import LossSettings, denominator, policy_loss
 from adarl.policy import Policy
 from adarl.types import Group, Prompt, Sample
-from adarl.weights import MIB, gathered
+from adarl.weights import MIB, Source, gathered
 
 
 class Learner:
@@ -68,7 +69,6 @@ class Learner:
         self._updates_per_step = updates_per_step
         self._model_path, self._revision = model_path, revision
         self.policy_version = 0
-        self.bad_updates_in_a_row = 0
         self.bad_updates_in_a_row = 0  # without a finite gradient
         # The plugin keeps transformers' HfDeepSpeedConfig alive: from_pretrained partitions while loading.
         model = AutoModelForCausalLM.from_pretrained(
@@ -77,12 +77,22 @@ class Learner:
             dtype=getattr(torch, settings.dtype),
             attn_implementation=settings.attention,
         )
+        self._lora = None
+        if settings.lora is not None:
+            from adarl import lora  # peft takes a second to import
+
+            self._lora = lora.add_adapters(model, settings.lora, model_path)
         if settings.gradient_checkpointing:
+            if self._lora is not None:
+                model.enable_input_require_grads()  # re-entrant checkpoints give a gradient to no frozen layer
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
         self._hidden_size = model.config.hidden_size
         policy = Policy(model, temperature)
         optimizer = torch.optim.AdamW(
-            policy.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
+            [p for p in policy.parameters() if p.requires_grad],
+            lr=settings.lr,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
         )
         warmup = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda update: min(1.0, (update + 1) / max(1, settings.warmup_updates))
@@ -175,11 +185,18 @@ class Learner:
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Gathered (name, tensor) pairs, a bucket at a time; names are those of the hub's checkpoint.
 
-        A tensor is whole only until the next one is asked for.
+        A tensor is whole only until the next one is asked for. Adapters are merged into what they belong to.
         """
-        yield from gathered(
-            self._engine.module.model.named_parameters(), self._settings.sync_bucket_mib * MIB
-        )
+        model = self._engine.module.model
+        if self._lora is None:
+            sources: Iterator[Source] = (
+                Source(name, (parameter,)) for name, parameter in model.named_parameters()
+            )
+        else:
+            from adarl import lora
+
+            sources = lora.sources(model, self._lora)
+        yield from gathered(sources, self._settings.sync_bucket_mib * MIB)
 
     def save(self, folder: Path, on_each_node: bool = False) -> None:
         """Write sharded weights, optimizer, schedule and random generators; see `learner_state.save`."""
@@ -190,14 +207,29 @@ class Learner:
         learner_state.load(self._accelerator, folder)
 
     def export(self, folder: Path) -> None:
-        """Write the policy as a Hugging Face model with its tokenizer; rank 0 writes, all ranks take part."""
+        """Write the policy as a Hugging Face model with its tokenizer; rank 0 writes, all ranks take part.
+
+        With LoRA it is the merged model, and the adapters stand beside it in `adapter/`.
+        """
+        model = self._engine.module.model
+        state = self._on_rank_0(self.weights())
+        if self.rank == 0:
+            model.save_pretrained(folder, state_dict=state)
+            self.tokenizer.save_pretrained(folder)
+        if self._lora is not None:
+            from adarl import lora
+
+            state = self._on_rank_0(gathered(lora.adapters(model), self._settings.sync_bucket_mib * MIB))
+            if self.rank == 0:
+                lora.save_adapters(state, self._lora, folder / ADAPTER)
+
+    def _on_rank_0(self, named: Iterator[tuple[str, Tensor]]) -> dict[str, Tensor]:
+        """Copies in the host's memory on rank 0, nothing on the others."""
         state = {}
-        for name, tensor in self.weights():
+        for name, tensor in named:
             if self.rank == 0:
                 state[name] = tensor.detach().to("cpu", copy=True)
-        if self.rank == 0:
-            self._engine.module.model.save_pretrained(folder, state_dict=state)
-            self.tokenizer.save_pretrained(folder)
+        return state
 
     def write_model_files(self, folder: Path) -> None:
         """Write what belongs to a Hugging Face model beside its weights; on any rank, alone."""
@@ -206,6 +238,10 @@ class Learner:
         if model.can_generate():
             model.generation_config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+        if self._lora is not None:
+            from adarl import lora
+
+            lora.save_config(self._lora, folder / ADAPTER)
 
     @cached_property
     def tokenizer(self) -> Any:

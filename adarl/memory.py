@@ -44,6 +44,7 @@ class ModelShape:
     vocab_size: int
     max_positions: int
     has_qk_norm: bool
+    adapters: int = 0  # parameters of LoRA's adapters, which alone are trained; 0: all are
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +154,21 @@ def learner_memory(
     optimizer step 8 x min(P of this rank, sub_group_size): float32 gradients, and torch's AdamW once more
 
     With an offloaded optimizer the optimizer's states live in the host's memory, with offloaded parameters the
-    weights do; ZeRO-3 keeps the gradients where the optimizer is.
+    weights do; ZeRO-3 keeps the gradients where the optimizer is. With LoRA P counts the adapters alone, but for the
+    weights and the gathered layers.
 
     Args:
         tokens: T, of the largest microbatch.
         longest: W, tokens of the longest sequence.
     """
-    b, stage, whole = DTYPE_BYTES[settings.dtype], settings.zero_stage, shape.parameters
-    part = -(-whole // ranks)
+    b, stage = DTYPE_BYTES[settings.dtype], settings.zero_stage
+    whole, trained = shape.parameters + shape.adapters, shape.adapters or shape.parameters
+    part, trained_part = -(-whole // ranks), -(-trained // ranks)
     zero = ZERO_DEFAULTS | _integers(settings.deepspeed.get("zero_optimization", {}))
     weights = b * (part if stage == 3 else whole)
-    gradients = b * (part if stage >= 2 else whole)
+    gradients = b * (trained_part if stage >= 2 else trained)
     has_master = settings.dtype != "float32" or stage in (1, 2)
-    owned = part if stage >= 1 else whole
+    owned = trained_part if stage >= 1 else trained
     optimizer = (2 + has_master) * MASTER_BYTES * owned
     gathers = stage == 3 and (ranks > 1 or settings.offload_parameters == "cpu")
     host = 0
@@ -180,7 +183,7 @@ def learner_memory(
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
-        reduce_bucket=b * min(whole, zero["reduce_bucket_size"]) if stage >= 1 else 0,
+        reduce_bucket=b * min(trained, zero["reduce_bucket_size"]) if stage >= 1 else 0,
         gathered=b * min(whole, zero["stage3_max_live_parameters"]) if gathers else 0,
         activations=activation_bytes(
             shape, tokens, longest, settings.dtype, settings.attention, settings.gradient_checkpointing

@@ -194,6 +194,10 @@ def train(recipe: Recipe) -> Ended:
     console = Console(soft_wrap=True, quiet=os.environ["RANK"] != "0")
     model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
     validation = build_validation(recipe, model_path, console.print)
+    if recipe.learner.lora is not None:
+        from adarl.lora import check_adapters
+
+        check_adapters(recipe.learner.lora, model_path, recipe.model.revision)
     accelerator = start_ranks(recipe.learner, recipe.run.collective_minutes)
     ranks = AllRanks(accelerator)
     with Heartbeat(ranks, recipe.run.heartbeat_seconds):

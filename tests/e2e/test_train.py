@@ -132,3 +132,30 @@ def test_a_run_of_other_settings_is_not_overwritten(whole_run):
     assert result.returncode == 2
     assert "holds a run with other settings (run.seed)" in result.stderr
     assert (whole_run / "recipe.yaml").read_text() == before
+
+
+def test_adapters_are_trained_merged_for_the_engine_and_exported_both_ways(tmp_path):
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    from adarl.prepared import locate
+
+    folder, exported = tmp_path / "run", tmp_path / "exported"
+    runs.train(
+        folder, "run.max_steps=3", "validation=null", "learner.lora.rank=8", "learner.lr=1e-3",
+        "learner.warmup_updates=0",
+    )  # fmt: skip
+    assert max(row["gap/mean_abs"] for row in runs.metrics(folder)) < 1e-5
+    runs.run("adarl", "export", str(folder), str(exported))
+
+    def load(path):
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+
+    base = locate("prepared:tiny_arithmetic/model")
+    merged, adapted = load(folder / "model"), PeftModel.from_pretrained(load(base), folder / "model/adapter")
+    ids = torch.tensor([[4, 5, 6, 7]])
+    torch.testing.assert_close(merged(ids).logits, adapted(ids).logits, rtol=1e-4, atol=1e-4)
+    assert (merged(ids).logits - load(base)(ids).logits).abs().max() > 0.01
+    for name, tensor in load(exported).state_dict().items():
+        torch.testing.assert_close(tensor, merged.state_dict()[name], rtol=1e-6, atol=1e-6)
