@@ -29,6 +29,8 @@ def test_one_microbatch_several_two_ranks_padded_rows_and_no_zero_give_the_same_
     assert max(float(g.abs().max()) for g in gradients.values()) > 0.001
     assert first["results"]["cut"]["of"] >= 4
     assert outcomes[3, 2]["results"]["cut"]["of"] >= 2
+    of_ranks = outcomes[3, 2]["chunks"]
+    assert of_ranks[0] != of_ranks[1]  # as many gathers of the head's weight all the same
     for said in outcomes.values():
         for name, result in said["results"].items():
             for key in ("loss", "entropy", "ratio", "clipped_share", "approx_kl", "grad_norm", "loss_tokens"):

@@ -35,6 +35,7 @@ def main() -> None:
     import torch
     from deepspeed.utils import safe_get_full_grad, safe_get_full_optimizer_state
 
+    import adarl.policy
     from adarl.batch import UpdateBatch, _microbatch
     from adarl.prepared import locate
     from adarl.ranks import start_ranks
@@ -43,7 +44,13 @@ def main() -> None:
     stage, out = sys.argv[-2:]
     recipe = load_recipe(
         "recipes/tiny_cpu.yaml",
-        [f"learner.zero_stage={stage}", "learner.lr=1e-12", "algorithm.entropy_coefficient=0.1"],
+        [
+            f"learner.zero_stage={stage}",
+            "learner.lr=1e-12",
+            "algorithm.entropy_coefficient=0.1",
+            # Small weights are partitioned too, as large ones are.
+            "learner.deepspeed.zero_optimization.stage3_param_persistence_threshold=0",
+        ],
     )
     learner = build_learner(recipe, locate(recipe.model.path), start_ranks(recipe.learner))
     engine = learner._engine
@@ -79,9 +86,14 @@ def main() -> None:
         rows = [[s] for s in sequences()]
         whole = cases["whole"]
         cases["padded"] = UpdateBatch((_microbatch(rows),), whole.num_loss_tokens, whole.num_sequences)
+    cases["chunks"] = cases["cut"]
     for name, batch in cases.items():
+        # Log-probabilities seven tokens at a time; ranks have different numbers of tokens, so of chunks.
+        adarl.policy.MAX_CHUNK_LOGITS = 7 * 19 if name == "chunks" else 1 << 26
         results[name] = learner.one_update(batch, old_logprobs(batch)) | {"of": len(batch.microbatches)}
         kept[name] = dict(gradients)
+    chunks = [-(-len(m.targets_L) // 7) for m in cases["chunks"].microbatches]
+    chunks = learner.gather([chunks])
     before, skipped = state(), []
     for bad in (math.inf, math.nan):
         batch = packed(FEW, bad)
@@ -94,7 +106,8 @@ def main() -> None:
     if os.environ["RANK"] == "0":
         torch.save(kept, out)
         left = learner.bad_updates_in_a_row
-        print(json.dumps({"results": results, "skipped": skipped, "same": same, "left": left}), flush=True)
+        said = {"results": results, "skipped": skipped, "same": same, "left": left, "chunks": chunks}
+        print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":
