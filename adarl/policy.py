@@ -32,7 +32,7 @@ class Policy(nn.Module):
         super().__init__()
         self.model: Any = model
         output = model.get_output_embeddings()
-        output.forward = partial(_forward, output, output.forward, temperature)  # type: ignore[method-assign]
+        output.forward = partial(_forward, output, output.forward, temperature)
 
     def forward(
         self, input_ids_RW: Tensor, position_ids_RW: Tensor, loss_positions_L: Tensor, targets_L: Tensor

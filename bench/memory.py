@@ -90,20 +90,20 @@ def main(
 ) -> None:
     """Extra peak memory by tokens, ours and the plain way."""
     if measure_:
-        way, tokens = measure_.split(",")
-        print(json.dumps(measure(way, int(tokens), dtype)))
+        way, number = measure_.split(",")
+        print(json.dumps(measure(way, int(number), dtype)))
         return
-    ours = {tokens: in_a_process("ours", tokens, dtype) for tokens in TOKENS}
+    ours: dict[int, float | None] = {tokens: in_a_process("ours", tokens, dtype) for tokens in TOKENS}
     plain: dict[int, float | None] = {}
     for tokens in TOKENS:
         needed = 6 * 4 * VOCABULARY * tokens / MIB  # float32 copies of the logits
         plain[tokens] = in_a_process("plain", tokens, dtype) if needed < free_mib() else None
     least, most = TOKENS
-    assert ours[least] and ours[most]
-    result: dict[str, Any] = {"growth": round(ours[most] / ours[least], 3)}
-    if plain[most] and plain[least]:
-        result["plain_growth"] = round(plain[most] / plain[least], 3)
-    result |= {f"ours_{tokens}_mib": round(value or 0) for tokens, value in ours.items()}
+    result: dict[str, Any] = {}
+    for key, found in (("growth", ours), ("plain_growth", plain)):
+        low, high = found[least], found[most]
+        result[key] = None if low is None or high is None else round(high / low, 3)
+    result |= {f"ours_{tokens}_mib": value and round(value) for tokens, value in ours.items()}
     result |= {f"plain_{tokens}_mib": value and round(value) for tokens, value in plain.items()}
     finish(result | {"vocabulary": VOCABULARY, "dtype": dtype}, as_json)
 
