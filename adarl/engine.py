@@ -26,6 +26,9 @@ from adarl.sampling import SampleRequest
 from adarl.types import Sample
 
 GIB = 1 << 30
+CPU_BLOCK_SIZE = 32
+"""Tokens of a KV block on a CPU. Only whole blocks are shared between samples of a prompt and between prompts that
+start alike, and vLLM's own 128 is longer than most prompts; 32 is the least that its kernels are made for."""
 
 
 class VllmEngine:
@@ -38,6 +41,7 @@ class VllmEngine:
         temperature: of sampling; the log-probabilities are those of softmax(logits / temperature).
         seed: of vLLM itself; requests carry their own where `settings.seed_requests` says so.
         distributed: the process group exists and the engine joins it (several ranks).
+        logprobs: return the log-probabilities, which training needs; without them decoding is quicker.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class VllmEngine:
         temperature: float,
         seed: int,
         distributed: bool,
+        logprobs: bool = True,
     ):
         on_cuda = torch.cuda.is_available()
         self._sleeps = settings.sleep and on_cuda  # sleep mode needs CUDA's virtual memory
@@ -59,8 +64,8 @@ class VllmEngine:
         self._params = SamplingParams(
             temperature=temperature,
             max_tokens=max_response_tokens,
-            logprobs=0,  # of the sampled token alone
-            flat_logprobs=True,
+            logprobs=0 if logprobs else None,  # 0: of the sampled token alone
+            flat_logprobs=logprobs,
             detokenize=False,  # whole responses are decoded once, not token by token
             output_kind=RequestOutputKind.FINAL_ONLY,
             skip_clone=True,  # each request brings its own copy; vLLM's deep one costs as much as the rest of a request
@@ -78,7 +83,9 @@ class VllmEngine:
             max_model_len=max_prompt_tokens + max_response_tokens,
             max_num_seqs=settings.max_num_seqs,
             enforce_eager=settings.enforce_eager or not on_cuda,
-            logprobs_mode="processed_logprobs",
+            logprobs_mode="processed_logprobs"
+            if logprobs
+            else "raw_logprobs",  # raw: not computed where none are asked
             enable_sleep_mode=self._sleeps,
             # On CPU a seeded request whose prompt is cut in two fails ("CPU Generator does not use offset").
             enable_chunked_prefill=on_cuda or not settings.seed_requests,
@@ -86,7 +93,7 @@ class VllmEngine:
             generation_config="vllm",  # sampling follows the recipe, not defaults shipped with the model
             distributed_executor_backend="external_launcher" if distributed else "uni",
             **memory,
-            **settings.vllm,
+            **({} if on_cuda else {"block_size": CPU_BLOCK_SIZE}) | settings.vllm,
         )
         self._core = self.llm.llm_engine
         self._tokenizer = self.llm.get_tokenizer()
@@ -151,7 +158,7 @@ class VllmEngine:
                 index=request.indices[place],
                 text=text,
                 token_ids=tuple(output.token_ids),
-                engine_logprobs=tuple(output.logprobs.logprobs),
+                engine_logprobs=tuple(output.logprobs.logprobs) if output.logprobs is not None else (),
                 truncated=output.finish_reason == "length",
             )
             for text, (place, output) in zip(texts, outputs, strict=True)

@@ -54,7 +54,7 @@ class Sample:
     index: int  # position in the pool, from 0 over all rounds
     text: str
     token_ids: tuple[int, ...]
-    engine_logprobs: tuple[float, ...]  # natural log, one a token
+    engine_logprobs: tuple[float, ...]  # natural log, one a token; none where nobody trains on the sample
     truncated: bool  # cut by the length limit
 
 

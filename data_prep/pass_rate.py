@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from adarl.config import Recipe, load_recipe
-from adarl.launch import num_local_devices
 from adarl.prepared import locate
 from adarl.prompts import build_prompts, load_problems
 from adarl.types import Prompt, Verdict
@@ -25,7 +24,7 @@ from adarl.verifier import parse_error
 from eval.cli import console, quiet_libraries, run_app
 from eval.evaluate import Task, task
 from eval.files import digest_of, open_folder, write_whole
-from eval.job import Job, run_job
+from eval.job import Job, default_ranks, run_job
 from eval.models import LoadedModel, Model, load_tokenizer
 from eval.records import ProblemResult
 from eval.run import default_engine
@@ -46,7 +45,10 @@ def pass_rate(
     keep_responses: Annotated[
         bool, typer.Option("--keep-responses", help="write the texts too, not only counts")
     ] = False,
-    num_devices: Annotated[int | None, typer.Option(min=1, help="of this machine; default all")] = None,
+    num_devices: Annotated[
+        int | None,
+        typer.Option(min=1, help="of this machine, an engine on each; default all, on a CPU two engines"),
+    ] = None,
 ) -> None:
     """Sample k responses a prompt and count the correct ones."""
     screen = console()
@@ -61,7 +63,7 @@ def pass_rate(
     open_folder(out, config)
     tasks = [task("train", prompt, settings.run.seed, STAGE) for prompt in prompts]
     results = run_job(
-        make_job(settings, loaded, tasks, k, keep_responses), out, num_devices or num_local_devices()
+        make_job(settings, loaded, tasks, k, keep_responses), out, num_devices or default_ranks()
     )
     if results is None:  # another rank than the first
         return

@@ -25,6 +25,14 @@ def run_app(command: Callable[..., Any]) -> None:
         for line in str(error).splitlines():
             print(f"adarl: {line}", file=sys.stderr, flush=True)
         sys.exit(2)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        print(f"adarl: {disk_problem(error)}", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+
+def disk_problem(error: OSError) -> str:
+    """A sentence about a file that cannot be read or written."""
+    return f"cannot read or write {error.filename or 'a file'}: {error.strerror or error}"
 
 
 def with_changes(settings: Settings, changes: Sequence[str] | None, option: str) -> Settings:
@@ -38,7 +46,10 @@ def with_changes(settings: Settings, changes: Sequence[str] | None, option: str)
         key, separator, value = change.partition("=")
         if not separator or key not in values:
             raise UserError(f"{option} {change}: give key=value with one of the keys {', '.join(values)}")
-        values[key] = yaml.safe_load(value)
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"{option} {change}: the value is not readable as YAML") from error
     try:
         return type(settings).model_validate(values)
     except ValidationError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adarl.errors import UserError
+from adarl.launch import has_cuda, num_local_devices
 from adarl.types import Prompt
 from eval.evaluate import Task, assemble
 from eval.files import write_whole
@@ -54,6 +55,11 @@ class Job:
             prompt = Prompt(**{**t["prompt"], "token_ids": tuple(t["prompt"]["token_ids"])})
             tasks.append(Task(t["benchmark"], prompt, t["seed"]))
         return Job(**held, tasks=tasks)
+
+
+def default_ranks() -> int:
+    """One on each device. On a CPU two share its cores: threads of one engine wait for each other at every operation."""
+    return num_local_devices() if has_cuda() else min(2, len(os.sched_getaffinity(0)))
 
 
 def rank_and_world() -> tuple[int, int]:

@@ -16,6 +16,7 @@ from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment
 from adarl.seeds import derive_seed
 from adarl.verifier import Verifier, VerifierSettings
+from eval.cli import disk_problem
 from eval.evaluate import answers
 from eval.job import Job, rank_and_world
 from eval.progress import Progress
@@ -71,20 +72,31 @@ def run_rank(job: Job, shards: Path) -> None:
 
 
 def start_engine(job: Job) -> "VllmEngine":
-    """An engine of this rank's own: ranks share nothing but the folder."""
+    """An engine of this rank's own: ranks share nothing but the folder.
+
+    Raises:
+        UserError: vLLM does not start with this model and these settings.
+    """
     from adarl.engine import VllmEngine
 
-    return VllmEngine(
-        job.model_path,
-        EngineSettings.model_validate(job.engine),
-        revision=job.revision,
-        # Only their sum counts: a response may fill what its prompt leaves of the model's context.
-        max_prompt_tokens=job.max_sequence - job.max_new_tokens,
-        max_response_tokens=job.max_new_tokens,
-        temperature=job.temperature,
-        seed=derive_seed("eval engine") % 2**31,
-        distributed=False,
-    )
+    try:
+        return VllmEngine(
+            job.model_path,
+            EngineSettings.model_validate(job.engine),
+            revision=job.revision,
+            # Only their sum counts: a response may fill what its prompt leaves of the model's context.
+            max_prompt_tokens=job.max_sequence - job.max_new_tokens,
+            max_response_tokens=job.max_new_tokens,
+            temperature=job.temperature,
+            seed=derive_seed("eval engine") % 2**31,
+            distributed=False,
+            logprobs=False,
+        )
+    except Exception as error:  # of vLLM, transformers, torch: a model or a setting that they do not take
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"vLLM does not start with {job.model_path} and engine settings {job.engine}: {reason}"
+        ) from error
 
 
 def main() -> int:
@@ -99,6 +111,9 @@ def main() -> int:
         run_rank(Job.read(Path(job)), Path(shards))
     except UserError as error:
         print(f"adarl: {error}", file=sys.stderr, flush=True)
+        return 2
+    except OSError as error:
+        print(f"adarl: {disk_problem(error)}", file=sys.stderr, flush=True)
         return 2
     return 0
 

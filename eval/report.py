@@ -147,7 +147,10 @@ def titles(k: int) -> list[str]:
 def print_table(results: Results, console: Console) -> None:
     """The table of one model; the last line is the average weighted by number of problems."""
     sampling = results.config
-    title = f"{results.model}: {sampling['k']} sample(s) a problem at temperature {sampling['temperature']:g}, in percent"
+    title = (
+        f"{results.model}: {sampling['k']} sample(s) a problem at temperature {sampling['temperature']:g}, "
+        f"of at most {sampling['max_new_tokens']} tokens; in percent"
+    )
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, heading in enumerate(titles(results.average.k)):
         table.add_column(heading, justify="left" if i == 0 else "right", no_wrap=True)

@@ -6,7 +6,6 @@
 The same command goes on with an evaluation that was killed. docs/eval.md explains the numbers.
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,20 +15,22 @@ from rich.console import Console
 
 from adarl.config import EngineSettings
 from adarl.errors import UserError
-from adarl.launch import num_local_devices
+from adarl.launch import has_cuda
 from adarl.prepared import locate
 from adarl.verifier import VerifierSettings
 from eval.benchmarks import CATALOGUE, PAPER, Listed, ProblemSet, listed, load_sets, read_catalogue
 from eval.cli import console, quiet_libraries, run_app, with_changes
 from eval.compare import print_comparison
 from eval.files import digest_of, open_folder
-from eval.job import Job, rank_and_world, run_job
+from eval.job import Job, default_ranks, rank_and_world, run_job
 from eval.models import find_models, load_tokenizer, prompt_settings
 from eval.plan import Plan, Sampling, make_plan
 from eval.report import Results, make_results, plot_pass_at_k, print_table, read_results, write_results
 from eval.summary import table_rows
 
 PAPER_K = 32
+PAPER_TOKENS = 4096
+CPU_TOKENS = 1024  # of a model that rambles, 4096 take most of an hour where 1024 take a quarter
 
 
 def run(
@@ -50,7 +51,10 @@ def run(
     greedy: Annotated[
         bool, typer.Option("--greedy", help="the most likely response, once a problem")
     ] = False,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="longest response")] = 4096,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"longest response; default {PAPER_TOKENS}, on a CPU {CPU_TOKENS}"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="names the draws: same seed, same samples")] = 0,
     system_prompt: Annotated[
         str | None, typer.Option(help="default: a run's own, else the paper's; '' for none")
@@ -64,7 +68,10 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="a key of a recipe's verifier section; repeatable"),
     ] = None,
-    num_devices: Annotated[int | None, typer.Option(min=1, help="of this machine; default all")] = None,
+    num_devices: Annotated[
+        int | None,
+        typer.Option(min=1, help="of this machine, an engine on each; default all, on a CPU two engines"),
+    ] = None,
     catalogue: Annotated[Path, typer.Option(help="the file of benchmarks")] = CATALOGUE,
     compare: Annotated[
         tuple[Path, Path] | None,
@@ -78,7 +85,8 @@ def run(
         return
     if greedy and k not in (None, 1):
         raise UserError(f"--greedy draws the same response every time: leave --k {k} out")
-    sampling = Sampling(k or (1 if greedy else PAPER_K), 0.0 if greedy else temperature, max_new_tokens, seed)
+    length = max_new_tokens or (PAPER_TOKENS if has_cuda() else CPU_TOKENS)
+    sampling = Sampling(k or (1 if greedy else PAPER_K), 0.0 if greedy else temperature, length, seed)
     engine_settings = with_changes(default_engine(), engine, "--engine")
     verifier_settings = with_changes(VerifierSettings(), verifier, "--verifier")
     quiet_libraries()
@@ -92,17 +100,23 @@ def run(
     root = out or Path("runs") / f"eval-{_digest(plans[0])}"
     for plan in plans:
         open_folder(root / plan.model.name, plan.config())
-    devices = num_devices or num_local_devices()
+    if max_new_tokens is None and length != PAPER_TOKENS and rank_and_world()[0] == 0:
+        screen.print(
+            f"adarl: no GPU: responses end at {length} tokens, the paper's at {PAPER_TOKENS}, which take several times as "
+            f"long; --max-new-tokens {PAPER_TOKENS} asks for those",
+            highlight=False,
+        )
+    devices = num_devices or default_ranks()
     results = [evaluate_model(plan, root / plan.model.name, chosen, devices, screen) for plan in plans]
     if rank_and_world()[0] == 0:
         _report(results, root, screen)
 
 
 def default_engine() -> EngineSettings:
-    """Evaluation has the device to itself. On a CPU: 64 sequences of a small model, in what is fastest there."""
-    if shutil.which("nvidia-smi"):
+    """Evaluation has the device to itself. On a CPU: some sequences of a small model, in what is fastest there."""
+    if has_cuda():
         return EngineSettings(gpu_memory_utilization=0.9, sleep=False)
-    return EngineSettings(dtype="float32", max_num_seqs=64, kv_cache_gib=4.0, sleep=False)
+    return EngineSettings(dtype="float32", max_num_seqs=96, kv_cache_gib=3.0, sleep=False)
 
 
 def choose_problems(

@@ -28,7 +28,18 @@ def command(folder: Path, *more: str) -> list[str]:
     ]
     prompt = ["--system-prompt", "", "--prompt-suffix", "", "--max-new-tokens", "12"]
     program = [sys.executable, "-m", "eval.run", TINY, "--out", str(folder / "out"), "--k", str(K)]
-    return [*program, *options, *prompt, "--engine", "max_num_seqs=16", "--engine", "kv_cache_gib=0.2", *more]
+    return [
+        *program,
+        "--num-devices",
+        "1",
+        *options,
+        *prompt,
+        "--engine",
+        "max_num_seqs=16",
+        "--engine",
+        "kv_cache_gib=0.2",
+        *more,
+    ]
 
 
 @pytest.fixture
