@@ -78,8 +78,7 @@ def misbehave() -> None:
         if os.environ.get("SCRIPTED_KILL") == str(step):
             self.engine.sleep = lambda: os.kill(os.getpid(), signal.SIGKILL)
         turn(self, step)
-        if step >= int(os.environ.get("SCRIPTED_BAD", 10**6)):
-            self.learner.bad_updates_in_a_row += 1
+        self.learner.bad_updates_in_a_row = max(0, step + 1 - int(os.environ.get("SCRIPTED_BAD", 10**6)))
 
     def our_entries(folder: Path, names):
         if folder.name == f".step-{int(os.environ.get('SCRIPTED_KILL_SAVE', 0)):06d}.tmp":
