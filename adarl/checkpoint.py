@@ -133,8 +133,10 @@ def step_of(checkpoint: Path) -> int:
 
 
 def clean(folder: Path, place: Place) -> None:
-    """Remove what a killed save left behind."""
+    """Remove what a killed process left behind."""
     if place.is_keeper:
+        for probe in folder.glob(".probe-*"):
+            probe.unlink(missing_ok=True)
         for parent in (folder, folder / "checkpoints", folder / "best"):
             for leftover in parent.glob(".*.tmp"):
                 shutil.rmtree(leftover, ignore_errors=True)

@@ -51,7 +51,7 @@ def find_place(folder: Path, ranks: Gathering) -> Place:
     on_all_ranks(ranks, probes[ranks.rank].touch)
     seen = [rank for rank, probe in enumerate(probes) if probe.exists()]
     ranks.gather([None])
-    probes[ranks.rank].unlink()
+    probes[ranks.rank].unlink(missing_ok=True)
     return Place(seen[0], seen.index(ranks.rank), len(seen), len(seen) == ranks.world_size)
 
 
