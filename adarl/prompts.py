@@ -95,6 +95,8 @@ def _load_rows(path: str, split: str) -> Iterable[Mapping[str, Any]]:
             raise DataError(f"{path}: cannot read {local.suffix!r} files; use one of {', '.join(LOADERS)}")
     else:
         return _load_hub(path, split)
+    if not any(f.stat().st_size for f in files):  # which the library takes for the end of an iterator
+        raise DataError(f"{path}: is empty")
     try:
         loader = LOADERS[suffixes.pop()]
         return datasets.load_dataset(loader, data_files=[str(f) for f in files], split="train")

@@ -72,14 +72,16 @@ def collect(
     settings = load_settings(config, overrides or ())
     quiet_libraries()
     sets = evaluation_sets(settings, eval_dir)
-    open_folder(
-        out, {"settings": settings.model_dump(mode="json"), "eval": {s.benchmark: s.digest for s in sets}}
-    )
     say = _sayer(screen)
     name = settings.tokenizer
     tokenizer = None if name is None else load_tokenizer(Model(name, name, name)).tokenizer
     start = time.perf_counter()
     read = read_candidates(settings.sources)
+    if not read:
+        raise UserError(f"{config}: {', '.join(s.path for s in settings.sources)} hold no problem")
+    open_folder(
+        out, {"settings": settings.model_dump(mode="json"), "eval": {s.benchmark: s.digest for s in sets}}
+    )
     say(f"{len(read)} problems read from {', '.join(source_name(s) for s in settings.sources)}")
     kept, dropped = sift(read, settings, sets, tokenizer)
     seconds = time.perf_counter() - start

@@ -97,9 +97,10 @@ def test_what_is_no_data_is_refused(tmp_path, monkeypatch):
     (tmp_path / "bad.jsonl").write_text('{"id": 1\n')
     (tmp_path / "x.txt").write_text("hello")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "nothing.jsonl").touch()
     for path, sentence in [
         ("bad.jsonl", "not readable"), ("x.txt", "cannot read '.txt' files"),
-        ("empty", "a data folder holds files of one kind"), ("none", "neither a local file or folder nor"),
+        ("empty", "a data folder holds files of one kind"), ("nothing.jsonl", "is empty"), ("none", "neither a local file or folder nor"),
     ]:  # fmt: skip
         with pytest.raises(DataError, match=sentence):
             load_problems(str(tmp_path / path), SETTINGS)
