@@ -199,12 +199,13 @@ def pack(
 ) -> UpdateBatch:
     """The microbatches of this rank for one update over all ranks' sequences."""
     parts = partition([s.length for s in sequences], world_size, max_tokens, row_tokens, hidden_size)
-    microbatches = tuple(_microbatch([[sequences[i] for i in row] for row in rows]) for rows in parts[rank])
+    microbatches = tuple(microbatch([[sequences[i] for i in row] for row in rows]) for rows in parts[rank])
     num_loss_tokens = sum(len(s.response_ids) for s in sequences)
     return UpdateBatch(microbatches, num_loss_tokens, len(sequences))
 
 
-def _microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
+def microbatch(rows: Sequence[Sequence[TrainSequence]]) -> Microbatch:
+    """Rows of sequences that lie back to back, as tensors; padded on the right to the longest row."""
     if not rows:
         return _stand_in()
     width = max(sum(s.length for s in row) for row in rows)

@@ -36,7 +36,7 @@ def main() -> None:
     from deepspeed.utils import safe_get_full_grad, safe_get_full_optimizer_state
 
     import adarl.policy
-    from adarl.batch import UpdateBatch, _microbatch
+    from adarl.batch import UpdateBatch, microbatch
     from adarl.prepared import locate
     from adarl.ranks import start_ranks
     from adarl.train import build_learner
@@ -85,7 +85,7 @@ def main() -> None:
     if learner.world_size == 1:
         rows = [[s] for s in sequences()]
         whole = cases["whole"]
-        cases["padded"] = UpdateBatch((_microbatch(rows),), whole.num_loss_tokens, whole.num_sequences)
+        cases["padded"] = UpdateBatch((microbatch(rows),), whole.num_loss_tokens, whole.num_sequences)
     cases["chunks"] = cases["cut"]
     for name, batch in cases.items():
         # Log-probabilities seven tokens at a time; ranks have different numbers of tokens, so of chunks.
