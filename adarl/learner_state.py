@@ -4,9 +4,12 @@ They write from many ranks between barriers, and a rank that meets a full disk i
 waiting at the next one. So every write is caught, the rank takes part in the rest, and raises at the end.
 """
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from accelerate.utils import set_seed
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
 SHARDS = "pytorch_model"  # accelerate's name for the folder of the first model
+_FULL = 1 << 20  # bytes free on a disk that is called full
 
 
 class _CarryOn(TorchCheckpointEngine):
@@ -22,20 +26,27 @@ class _CarryOn(TorchCheckpointEngine):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.error: Exception | None = None
+        self.error: OSError | RuntimeError | None = None
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        self._attempt(lambda: super(_CarryOn, self).makedirs(path, exist_ok=exist_ok))
+        self._attempt(path, lambda: super(_CarryOn, self).makedirs(path, exist_ok=exist_ok))
 
     def save(self, state_dict: Any, path: str) -> None:
         if self.error is None:
-            self._attempt(lambda: super(_CarryOn, self).save(state_dict, path))
+            self._attempt(path, lambda: super(_CarryOn, self).save(state_dict, path))
 
-    def _attempt(self, work: Any) -> None:
+    def _attempt(self, path: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except (OSError, RuntimeError) as error:  # torch.save says RuntimeError when a disk is full
-            self.error = error
+        except (OSError, RuntimeError) as error:
+            self.error = _in_plain_words(error, Path(path).parent)
+
+
+def _in_plain_words(error: OSError | RuntimeError, folder: Path) -> OSError | RuntimeError:
+    """torch's RuntimeError says nothing of the disk."""
+    if isinstance(error, RuntimeError) and shutil.disk_usage(folder).free < _FULL:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    return error
 
 
 def save(accelerator: Accelerator, engine: Any, folder: Path, on_each_node: bool) -> None:
@@ -51,9 +62,10 @@ def save(accelerator: Accelerator, engine: Any, folder: Path, on_each_node: bool
     engine.checkpoint_engine = writer
     engine._copy_recovery_script = lambda folder: None  # not needed, and it would fail outside of the writer
     accelerator.project_configuration.save_on_each_node = on_each_node
-    accelerator.save_state(
-        str(folder), save_latest=False
-    )  # after DeepSpeed's last barrier accelerate has none
+    try:
+        accelerator.save_state(str(folder), save_latest=False)
+    except (OSError, RuntimeError) as error:  # of accelerate's own files, which come after the last barrier
+        raise writer.error or _in_plain_words(error, folder) from error
     if writer.error is not None:
         raise writer.error
 
