@@ -10,9 +10,9 @@ from tests.e2e.scripted_runs import finish
 
 @pytest.fixture(scope="session")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight steps in one go on one rank."""
+    """Eight steps in one go on one rank, validated after every second."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    runs.train(folder, "run.max_steps=8")
+    runs.train(folder, "run.max_steps=8", "validation.every=2")
     return folder
 
 

@@ -126,6 +126,7 @@ def test_a_run_of_other_settings_is_not_overwritten(whole_run):
         "recipes/tiny_cpu.yaml",
         f"run.dir={whole_run}",
         "run.max_steps=8",
+        "validation.every=2",
         "run.seed=5",
         check=False,
     )
