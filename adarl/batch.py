@@ -153,13 +153,7 @@ def partition(
             (sdpa with a mask); max_tokens: one row, right for varlen kernels.
     """
     costs = [flops(length, hidden_size) for length in lengths]
-    longest = max(lengths)
-    widths = [row_tokens] if row_tokens >= longest else _widths(longest, max_tokens)
-    filled_rows = [_fill(costs, lengths, width) for width in widths]
-    # The cheapest: wider rows have less padding at their ends, and more attention that the mask throws away.
-    rows, width = min(
-        zip(filled_rows, widths, strict=True), key=lambda r: len(r[0]) * flops(r[1], hidden_size)
-    )
+    rows, width = _rows(costs, lengths, row_tokens, max_tokens, hidden_size)
     rows_per_microbatch = max(1, max_tokens // width)
     bins = -(-len(rows) // (world_size * rows_per_microbatch)) * world_size
     row_costs = [sum(costs[i] for i in row) for row in rows]
@@ -174,18 +168,30 @@ def partition(
     return [microbatches[rank::world_size] for rank in range(world_size)]
 
 
-def _widths(longest: int, max_tokens: int) -> list[int]:
-    """Widths of a row to try: from the longest sequence to four times that, within a microbatch."""
-    tried = (longest * quarters // 4 for quarters in (4, 5, 6, 7, 8, 10, 12, 16))
-    return [width for width in tried if width <= max(longest, max_tokens)]
+def _rows(
+    costs: Sequence[float], lengths: Sequence[int], row_tokens: int, max_tokens: int, hidden_size: int
+) -> tuple[list[list[int]], int]:
+    """Sequences in rows alike in cost, and the width of a row.
 
-
-def _fill(costs: Sequence[float], lengths: Sequence[int], width: int) -> list[list[int]]:
-    """Sequences in about as few rows of that width as hold them, alike in cost."""
-    num_rows = max(1, -(-sum(lengths) // width))
-    while (rows := balance(costs, lengths, num_rows, width)) is None:
-        num_rows += 1 + num_rows // 32  # a few per cent at a time: large batches take few tries
-    return [row for row in rows if row]
+    Where the width is free, the cheapest one from the longest sequence to four times that: wider rows have less
+    padding at their ends, and more attention that the mask throws away.
+    """
+    longest = max(lengths)
+    widths = [longest * quarters // 4 for quarters in (4, 5, 6, 8, 12, 16)]
+    widths = [width for width in widths if width <= max(longest, max_tokens)]
+    if row_tokens >= longest:
+        widths = [row_tokens]
+    best: tuple[list[list[int]], int] | None = None
+    least = float("inf")
+    for width in widths:
+        num_rows = max(1, -(-sum(lengths) // width))
+        while num_rows * flops(width, hidden_size) < least:
+            rows = balance(costs, lengths, num_rows, width)
+            if rows is not None:
+                best, least = ([row for row in rows if row], width), num_rows * flops(width, hidden_size)
+            num_rows += 1 + num_rows // 32  # a few per cent at a time: large batches take few tries
+    assert best is not None
+    return best
 
 
 def pack(

@@ -60,8 +60,9 @@ def run_elimination(
     """
     waiting: dict[Hashable, tuple[SampleRequest, tuple[Sample, ...]]] = {}  # at the verifier
     tickets = count()
-    for request in elimination.start():
-        engine.submit(request)
+    with watch("generate"):
+        for request in elimination.start():
+            engine.submit(request)
     while elimination.num_active:
         with watch("generate"):
             for request, samples in engine.poll():

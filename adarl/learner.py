@@ -8,6 +8,7 @@ microbatches there are, the loss over them, and when an update ends.
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -110,7 +111,7 @@ class Learner:
 
     def gather(self, records: Sequence[Any]) -> list[Any]:
         """The records of all ranks, on all ranks, in the order of the ranks."""
-        return list(gather_object(list(records)))
+        return list(gather_object(list(records)) if self.world_size > 1 else records)
 
     def update(self, groups: Sequence[Group], seed: int) -> dict[str, float]:
         """Line 21 of Algorithm 1: train on the groups of all ranks.
@@ -125,13 +126,16 @@ class Learner:
         sequences: list[TrainSequence] = self.gather([s for group in groups for s in train_sequences(group)])
         parts = split_updates(sequences, self._updates_per_step, seed)
         batches = [self.pack(part) for part in parts]
+        start = time.perf_counter()
         old = [None] if len(batches) == 1 else [self._old_logprobs(batch) for batch in batches]
+        seconds = time.perf_counter() - start
         rows = [self.one_update(batch, logprobs) for batch, logprobs in zip(batches, old, strict=True)]
         applied = [row for row in rows if row]
         metrics: dict[str, float] = {
             "update/updates": len(rows),
             "update/skipped": len(rows) - len(applied),
             "update/sequences": len(sequences),
+            "time/old_logprobs": round(seconds, 4),
         }
         for key in applied[0] if applied else ():
             metrics[key] = sum(row[key] for row in applied) / len(applied)

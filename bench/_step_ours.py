@@ -48,10 +48,11 @@ def main() -> None:
                 result = train_step(
                     stream, engine, verifier, learner, settings, derive_seed("step", 0, done), watch
                 )
+            old = result.update["time/old_logprobs"]
             samples = [(pool.prompt, scored) for pool in result.pools for scored in pool.samples]
             return {
                 "seconds": watch.seconds.pop("step"),
-                "phases": watch.seconds,
+                "phases": watch.seconds | {"old_logprobs": old, "update": watch.seconds["update"] - old},
                 "reward": sum(s.reward for _, s in samples) / len(samples),
                 "tokens": sum(len(s.sample.token_ids) for _, s in samples),
                 "same_rewards": all(s.reward == boxed_reward(s.sample.text, p.answer) for p, s in samples),

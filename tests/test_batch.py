@@ -40,6 +40,14 @@ def test_padding_is_a_sequence_of_its_own():
     assert m.position_ids_RW.tolist() == [[0, 1, 2, 3, 4], [0, 1, 0, 1, 2]]
 
 
+@pytest.mark.parametrize(("hidden_size", "shape"), [(1000, (5, 12)), (1, (9, 8))])
+def test_rows_are_as_wide_as_makes_the_least_work(hidden_size, shape):
+    """Eight sequences of 6 and one of 8: nine rows of 8 are 72 positions, five of 12 are 60, with more attention."""
+    sequences = [sequence(3, 4, group=g) for g in range(8)] + [sequence(3, 6)]
+    batch = pack(sequences, world_size=1, rank=0, max_tokens=1000, row_tokens=0, hidden_size=hidden_size)
+    assert batch.microbatches[0].input_ids_RW.shape == shape
+
+
 def test_a_rank_without_sequences_gets_a_masked_stand_in():
     batches = [
         pack([sequence(2, 2)], world_size=2, rank=r, max_tokens=9, row_tokens=0, hidden_size=64)
