@@ -10,170 +10,26 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from adarl.checkpoint import RunState
+from adarl.build import build_engine, build_learner, build_validation, model_and_prompts
 from adarl.config import Recipe, RecipeError, load_recipe
-from adarl.draws import StepSettings, Stopwatch
 from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment, resume_command
-from adarl.metrics import sampling_metrics
 from adarl.parts import step_settings
-from adarl.run_folder import choose_folder, dump_samples, open_folder
-from adarl.seeds import derive_seed
-from adarl.step import StepResult, train_step
+from adarl.run_folder import choose_folder, open_folder
 from adarl.stopping import StopRequest
-from adarl.together import RankError, find_place, on_all_ranks
+from adarl.together import find_place, on_all_ranks
+from adarl.trainer import Ended, Trainer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from rich.console import Console
 
-    from adarl.engine import VllmEngine
-    from adarl.learner import Learner
-    from adarl.prompts import PromptStream
     from adarl.ranks import AllRanks
-    from adarl.saves import Saves
-    from adarl.tracker import Tracker
     from adarl.types import Prompt
     from adarl.validation import Validation
-    from adarl.verifier import Verifier
-
-log = logging.getLogger(__name__)
-
-_NO_PROGRESS = "{} updates in a row had no finite gradient (learner.max_bad_updates): lower learner.lr or look at the data"
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run came to its end."""
-
-    folder: Path
-    step: int  # steps done
-    reason: str | None = None  # None: all of run.max_steps
-    code: int = 0  # of the process
-
-
-@dataclass(slots=True)
-class Trainer:
-    """The loop over steps with everything it turns."""
-
-    recipe: Recipe
-    folder: Path
-    settings: StepSettings
-    step: int  # steps done
-    stream: "PromptStream"
-    engine: "VllmEngine"
-    verifier: "Verifier"
-    learner: "Learner"
-    saves: "Saves"
-    stop: StopRequest
-    tracker: "Tracker | None"  # on rank 0
-    validation: "Validation | None"
-
-    def run(self) -> Ended:
-        """From the state's step to `run.max_steps`, with checkpoints, and the exported model at the end.
-
-        Less far where somebody asks to stop, updates stay without effect, or nothing can be saved.
-        """
-        saved, score = self.step, self._validate(0) if self.step == 0 else None
-        while self.step < self.recipe.run.max_steps:
-            reason, code = self.stop.agreed(self.learner), 0
-            if reason is None and self.learner.bad_updates_in_a_row >= self.recipe.learner.max_bad_updates:
-                reason, code = _NO_PROGRESS.format(self.learner.bad_updates_in_a_row), 1
-            if reason is not None:
-                problem = self._save(score) if saved < self.step else None
-                return self._ended(problem or reason, 1 if problem else code)
-            self._turn(self.step + 1)
-            score = self._validate(self.step)
-            if self._save_is_due(score):
-                problem = self._save(score)
-                if problem is None:
-                    saved = self.step
-                elif self.recipe.run.on_save_failure == "stop" or self.step == self.recipe.run.max_steps:
-                    return self._ended(problem, 1)
-                else:
-                    log.warning("%s; the run goes on, the checkpoint before it stays", problem)
-        try:
-            self.saves.final_model(self.step)
-        except RankError as error:
-            return self._ended(f"the model cannot be written ({error})", 1)
-        return self._ended()
-
-    def _ended(self, reason: str | None = None, code: int = 0) -> Ended:
-        return Ended(self.folder, self.step, reason, code)
-
-    def _turn(self, step: int) -> None:
-        watch = Stopwatch()
-        seed = derive_seed("step", self.recipe.run.seed, step)
-        with watch("step"):
-            result = train_step(
-                self.stream, self.engine, self.verifier, self.learner, self.settings, seed, watch
-            )
-        every = self.recipe.tracking.samples_every
-        if every and step % every == 0:
-            dump_samples(self.folder, step, self.learner.rank, result.pools, result.groups)
-        self.step = step
-        self._report(step, result, watch)
-
-    def _report(self, step: int, result: StepResult, watch: Stopwatch) -> None:
-        sampling = self.recipe.sampling
-        metrics = sampling_metrics(result.stats, sampling.group_size, *sampling.quotas) | result.notes
-        metrics |= result.update | {"policy_version": self.learner.policy_version}
-        metrics |= {f"time/{phase}": round(seconds, 4) for phase, seconds in watch.seconds.items()}
-        if self.tracker is not None:
-            self.tracker.log(step, metrics)
-            missing = int(sum(result.notes.get(key, 0) for key in ("groups/missing", "selection/missing")))
-            if missing:
-                log.warning(
-                    "step %d trains without %d of its %d prompts: max_rounds brought no more mixed ones",
-                    step, missing, self.recipe.data.prompts_per_step,
-                )  # fmt: skip
-
-    def _validate(self, step: int) -> float | None:
-        """The score after this step, None where no validation is due."""
-        if self.validation is None or not self.validation.is_due(step, self.recipe.run.max_steps):
-            return None
-        metrics = self.validation.run(self.engine, self.verifier, self.learner)
-        if self.tracker is not None:
-            self.tracker.log_validation(step, metrics)
-        score = metrics[f"validation/avg_at_{self.validation.k}"]
-        if step and self.recipe.run.keep_best and self.recipe.run.best == "model":
-            try:
-                self.saves.best_model(step, score)
-            except RankError as error:
-                log.warning("the model after step %d cannot be kept among the best (%s)", step, error)
-        return score
-
-    def _state(self, score: float | None) -> RunState:
-        return RunState(
-            step=self.step,
-            policy_version=self.learner.policy_version,
-            data_position=self.stream.position,
-            selection=self.settings.selection.state(),
-            strategy=self.settings.strategy.state(),
-            world_size=self.learner.world_size,
-            score=score,
-        )
-
-    def _save_is_due(self, score: float | None) -> bool:
-        run = self.recipe.run
-        if self.step == run.max_steps or (run.save_every and self.step % run.save_every == 0):
-            return True
-        return score is not None and run.best == "checkpoint" and self.saves.is_best(self._state(score))
-
-    def _save(self, score: float | None) -> str | None:
-        """Save; the reason where it fails."""
-        if self.tracker is not None:
-            self.tracker.sync()
-        try:
-            self.saves.checkpoint(self._state(score))
-        except RankError as error:
-            return f"the checkpoint of step {self.step} cannot be written ({error})"
-        return None
 
 
 def train(recipe: Recipe) -> Ended:
@@ -277,94 +133,6 @@ def _agree_on_folder(recipe: Recipe, ranks: "AllRanks") -> Path:
     folder = Path(chosen)
     on_all_ranks(ranks, lambda: folder.mkdir(parents=True, exist_ok=True))
     return folder
-
-
-def model_and_prompts(recipe: Recipe, say: Callable[[str], None]) -> tuple[str, list["Prompt"]]:
-    """The model's local path or hub id, and the prompts that can be trained on; builds what is `prepared:`."""
-    from transformers import AutoTokenizer
-
-    from adarl.prepared import locate
-    from adarl.prompts import build_prompts, load_problems
-    from adarl.verifier import parse_error
-
-    model_path = locate(recipe.model.path)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model_path, revision=recipe.model.revision)
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise RecipeError(
-            f"model.path = {model_path}: no model can be loaded from there ({reason})"
-        ) from error
-    problems = load_problems(locate(recipe.data.path), recipe.data)
-    prompts, notes = build_prompts(
-        problems, recipe.data, tokenizer, lambda gold: parse_error(gold, recipe.verifier)
-    )
-    say(f"adarl: {len(prompts)} prompts from {recipe.data.path}")
-    for note in notes:
-        say(f"adarl: left out: {note}")
-    return model_path, prompts
-
-
-def build_validation(recipe: Recipe, model_path: str, say: Callable[[str], None]) -> "Validation | None":
-    """The recipe's held-out problems, None without a `validation:` section."""
-    if recipe.validation is None:
-        return None
-    from adarl.validation import Validation
-
-    given = recipe.validation
-    data = recipe.data.model_copy(update={"path": given.path, "split": given.split, "prompts_per_step": 1})
-    _, prompts = model_and_prompts(
-        recipe.model_copy(
-            update={"data": data, "model": recipe.model.model_copy(update={"path": model_path})}
-        ),
-        say,
-    )
-    return Validation(prompts, given.k, given.every, recipe.run.seed)
-
-
-def build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":
-    from adarl.learner import Learner
-    from adarl.loss import LossSettings
-
-    algorithm = recipe.algorithm
-    return Learner(
-        accelerator,
-        model_path,
-        recipe.learner,
-        LossSettings(
-            objective=algorithm.objective,
-            ratio=algorithm.ratio,
-            clip_low=algorithm.clip_low,
-            clip_high=algorithm.clip_high,
-            dual_clip=algorithm.dual_clip,
-            aggregation=algorithm.aggregation,
-            max_response_tokens=recipe.sampling.max_response_tokens,
-            entropy_coefficient=algorithm.entropy_coefficient,
-            engine_correction=algorithm.engine_correction,
-            tis_cap=algorithm.tis_cap,
-            icepop_low=algorithm.icepop_low,
-            icepop_high=algorithm.icepop_high,
-        ),
-        updates_per_step=algorithm.updates_per_step,
-        temperature=recipe.sampling.temperature,
-        seed=derive_seed("learner", recipe.run.seed) % 2**32,
-        revision=recipe.model.revision,
-    )
-
-
-def build_engine(recipe: Recipe, model_path: str, distributed: bool) -> "VllmEngine":
-    from adarl.engine import VllmEngine
-
-    return VllmEngine(
-        model_path,
-        recipe.engine,
-        revision=recipe.model.revision,
-        max_prompt_tokens=recipe.data.max_prompt_tokens,
-        max_response_tokens=recipe.sampling.max_response_tokens,
-        temperature=recipe.sampling.temperature,
-        seed=derive_seed("engine", recipe.run.seed) % 2**31,
-        distributed=distributed,
-    )
 
 
 def _quiet_libraries() -> None:

@@ -22,12 +22,13 @@ def main() -> None:
     prepare_environment()
     recipe = load_recipe(RECIPE, sys.argv[1:])
 
+    from adarl.build import build_engine, build_learner, model_and_prompts
     from adarl.draws import Stopwatch
+    from adarl.parts import step_settings
     from adarl.prompts import PromptStream
     from adarl.ranks import start_ranks
     from adarl.seeds import derive_seed
     from adarl.step import train_step
-    from adarl.train import build_engine, build_learner, model_and_prompts, step_settings
     from adarl.verifier import Verifier
 
     with Verifier(

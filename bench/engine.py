@@ -29,8 +29,9 @@ def main(
 
     from vllm import SamplingParams
 
+    from adarl.build import build_engine, model_and_prompts
     from adarl.draws import Stopwatch, sample_pools
-    from adarl.train import build_engine, model_and_prompts, step_settings
+    from adarl.parts import step_settings
     from adarl.verifier import Verifier
     from bench._compare import finish, in_turns
 

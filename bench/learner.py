@@ -37,9 +37,9 @@ def main(
     from transformers import AutoModelForCausalLM
 
     from adarl.batch import TrainSequence, UpdateBatch
+    from adarl.build import build_learner
     from adarl.prepared import locate
     from adarl.ranks import deepspeed_config, start_ranks
-    from adarl.train import build_learner
     from bench._compare import finish, in_turns
 
     model_path = locate(recipe.model.path)

@@ -182,9 +182,9 @@ class Watched(Elimination):
 
 def schedule(num_prompts: int, turns: int, seed: int) -> dict[str, Any]:
     """Engine steps, seconds and occupancy of both schedules on the real engine, and that the pools are the same."""
+    from adarl.build import build_engine
     from adarl.config import load_recipe
     from adarl.prepared import locate
-    from adarl.train import build_engine
 
     changes = [
         f"sampling.max_response_tokens={CAP}",

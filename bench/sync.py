@@ -31,9 +31,9 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
     import torch
 
+    from adarl.build import build_engine, build_learner
     from adarl.prepared import locate
     from adarl.ranks import start_ranks
-    from adarl.train import build_engine, build_learner
 
     model_path = locate(recipe.model.path)
     learner = build_learner(recipe, model_path, start_ranks(recipe.learner))

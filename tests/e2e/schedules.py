@@ -43,10 +43,10 @@ def with_barrier(pools, rule, seed, engine, verifier):
 
 def main() -> None:
     prepare_environment()
+    from adarl.build import build_engine, build_learner, model_and_prompts
     from adarl.draws import Stopwatch, sample_pools
-    from adarl.parts import balanced_rule
+    from adarl.parts import balanced_rule, step_settings
     from adarl.ranks import start_ranks
-    from adarl.train import build_engine, build_learner, model_and_prompts, step_settings
     from adarl.types import Pool
     from adarl.verifier import Verifier
 

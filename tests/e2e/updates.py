@@ -37,9 +37,9 @@ def main() -> None:
 
     import adarl.policy
     from adarl.batch import UpdateBatch, microbatch
+    from adarl.build import build_learner
     from adarl.prepared import locate
     from adarl.ranks import start_ranks
-    from adarl.train import build_learner
 
     stage, out = sys.argv[-2:]
     recipe = load_recipe(
