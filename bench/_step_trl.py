@@ -47,19 +47,17 @@ def main() -> None:
         return found
 
     class OnCommand(TrainerCallback):
-        """Holds every step back until it is asked for, and times it."""
+        """Holds every step back until it is asked for, and times it: from one beginning to the next."""
 
         start = 0.0
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            control.should_training_stop = not commands.wait()
-            if control.should_training_stop:
+            if self.start:
+                seconds = time.perf_counter() - self.start
+                commands.answer(seconds=seconds, reward=rewards[-1], tokens=tokens[-1])
+            if not commands.wait():
                 sys.exit(0)
             self.start = time.perf_counter()
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            seconds = time.perf_counter() - self.start
-            commands.answer(seconds=seconds, reward=rewards[-1], tokens=tokens[-1])
 
     stage = learner.zero_stage
     config = GRPOConfig(
