@@ -103,6 +103,7 @@ class LearnerSettings(Section):
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     attention: Literal["sdpa", "flash_attention_2"] = "sdpa"
     gradient_checkpointing: bool = False
+    liger: bool = Field(False, description="Liger's Triton kernels in the model (CUDA only)")
     offload_optimizer: Literal["none", "cpu"] = "none"
     offload_parameters: Literal["none", "cpu"] = "none"
     sync_bucket_mib: Positive = Field(256, description="bound on the gathered weights alive during a sync")

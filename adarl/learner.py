@@ -32,6 +32,7 @@ from adarl.batch import (
 )
 from adarl.config import LearnerSettings
 from adarl.export import ADAPTER
+from adarl.kernels import apply_liger
 from adarl.loss import LossSettings, denominator, policy_loss
 from adarl.policy import Policy
 from adarl.types import Group, Prompt, Sample
@@ -78,6 +79,8 @@ class Learner:
             dtype=getattr(torch, settings.dtype),
             attn_implementation=settings.attention,
         )
+        if settings.liger:
+            apply_liger(model)
         self._lora = None
         if settings.lora is not None:
             from adarl import lora  # peft takes a second to import

@@ -50,6 +50,10 @@ def train(recipe: Recipe) -> Ended:
     console = Console(soft_wrap=True, quiet=os.environ["RANK"] != "0")
     model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
     validation = build_validation(recipe, model_path, console.print)
+    if recipe.learner.liger:
+        from adarl.kernels import check_liger
+
+        check_liger()
     if recipe.learner.lora is not None:
         from adarl.lora import check_adapters
 
