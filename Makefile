@@ -24,8 +24,8 @@ $(STAMP):
 demo: setup  ## train the tiny model of recipes/tiny_cpu.yaml, from nothing, in minutes
 	.venv/bin/adarl train recipes/tiny_cpu.yaml
 
-test: setup  ## run all tests
-	.venv/bin/python -m pytest
+test: setup  ## run the tests; ARGS='-m slow' runs those that are left out
+	.venv/bin/python -m pytest $(ARGS)
 
 lint: setup  ## check style and types
 	.venv/bin/ruff check

@@ -133,11 +133,17 @@ def test_on_a_full_disk_the_old_checkpoint_stays(small_disk):
     assert "stopped after step 3: the checkpoint of step 3 cannot be written" in output
 
 
-def test_export_makes_a_model_that_transformers_and_vllm_load(straight, tmp_path):
+def test_export_makes_the_model_that_the_run_made_itself(straight, tmp_path):
     out = tmp_path / "model"
     runs.run("adarl", "export", str(straight), str(out))
     assert (out / "model.safetensors").read_bytes() == (straight / "model" / "model.safetensors").read_bytes()
     assert {"config.json", "generation_config.json", "tokenizer.json"} <= {p.name for p in out.iterdir()}
+
+
+@pytest.mark.slow
+def test_vllm_loads_an_exported_model(straight, tmp_path):
+    out = tmp_path / "model"
+    runs.run("adarl", "export", str(straight), str(out))
     code = (
         f"from vllm import LLM, SamplingParams; llm = LLM({str(out)!r}, max_model_len=64, kv_cache_memory_bytes=1 << 28); "
         "print('=', llm.generate('2+3=', SamplingParams(max_tokens=8, temperature=0))[0].outputs[0].text)"

@@ -24,7 +24,7 @@ def test_with_a_barrier_and_in_reversed_order_the_engine_draws_the_same_pools(on
     assert one_rank["reversed"] is True
 
 
-def test_gradient_norms_are_those_of_plain_autograd_on_one_rank_and_two(one_rank):
+def test_gradient_norms_are_those_of_plain_autograd_on_one_rank_and_two(one_rank, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(one_rank["model"], dtype=torch.float32)
     expected = []
     for prompt, response in one_rank["pairs"]:
@@ -34,5 +34,8 @@ def test_gradient_norms_are_those_of_plain_autograd_on_one_rank_and_two(one_rank
         expected.append(float(embeddings.grad.norm()))
     assert one_rank["norms"] == pytest.approx(expected, rel=1e-3)
     assert one_rank["trainable"]
-    two = last_line(runs.run("deepspeed", "--num_accelerators", "2", "--module", "tests.e2e.schedules"))
+    drawn = tmp_path / "one_rank.json"
+    drawn.write_text(json.dumps(one_rank))
+    two_ranks = ("deepspeed", "--num_accelerators", "2", "--module", "tests.e2e.schedules")
+    two = last_line(runs.run(*two_ranks, str(drawn)))
     assert two["norms"] == pytest.approx(expected, rel=1e-3)
