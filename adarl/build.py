@@ -4,6 +4,7 @@ Heavy libraries are imported inside the functions: a rank's environment has to b
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from adarl.config import Recipe, RecipeError
@@ -61,29 +62,33 @@ def build_validation(recipe: Recipe, model_path: str, say: Callable[[str], None]
     return Validation(prompts, given.k, given.every, recipe.run.seed)
 
 
+def check_learner(recipe: Recipe, model_path: str) -> None:
+    """What of the learner's options this machine or this model cannot do, before any weights are loaded.
+
+    Raises:
+        UserError: liger or adapters cannot be had.
+    """
+    if recipe.learner.liger:
+        from adarl.kernels import check_liger
+
+        check_liger()
+    if recipe.learner.lora is not None:
+        from adarl.lora import check_adapters
+
+        check_adapters(recipe.learner.lora, model_path, recipe.model.revision)
+
+
 def build_learner(recipe: Recipe, model_path: str, accelerator: "Accelerator") -> "Learner":
     from adarl.learner import Learner
     from adarl.loss import LossSettings
 
     algorithm = recipe.algorithm
+    chosen = algorithm.model_dump(include={field.name for field in fields(LossSettings)})
     return Learner(
         accelerator,
         model_path,
         recipe.learner,
-        LossSettings(
-            objective=algorithm.objective,
-            ratio=algorithm.ratio,
-            clip_low=algorithm.clip_low,
-            clip_high=algorithm.clip_high,
-            dual_clip=algorithm.dual_clip,
-            aggregation=algorithm.aggregation,
-            max_response_tokens=recipe.sampling.max_response_tokens,
-            entropy_coefficient=algorithm.entropy_coefficient,
-            engine_correction=algorithm.engine_correction,
-            tis_cap=algorithm.tis_cap,
-            icepop_low=algorithm.icepop_low,
-            icepop_high=algorithm.icepop_high,
-        ),
+        LossSettings(**chosen, max_response_tokens=recipe.sampling.max_response_tokens),
         updates_per_step=algorithm.updates_per_step,
         temperature=recipe.sampling.temperature,
         seed=derive_seed("learner", recipe.run.seed) % 2**32,

@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict
 
 from adarl import manifest
 from adarl.errors import UserError
-from adarl.together import Gathering, Place, RankError, on_all_ranks
+from adarl.protocols import Ranks
+from adarl.together import Place, RankError, on_all_ranks
 
 STATE_FILE = "state.json"
 MODEL_FILES = "model_files"
@@ -48,7 +49,7 @@ class RunState(BaseModel):
 
 
 def write_whole(
-    target: Path, ranks: Gathering, place: Place, fill: Callable[[Path], None], everywhere: bool = True
+    target: Path, ranks: Ranks, place: Place, fill: Callable[[Path], None], everywhere: bool = True
 ) -> None:
     """Make a folder that is whole or not there; all ranks together.
 
@@ -75,7 +76,7 @@ def write_whole(
         replace(temporary, target)
 
     try:
-        as_keeper(lambda: _make_empty(temporary))
+        as_keeper(lambda: make_empty(temporary))
         on_all_ranks(ranks, lambda: fill(temporary))
         on_all_ranks(ranks, measure)
         parts = ranks.gather([(place.keeper, list(mine.items()))])
@@ -88,7 +89,7 @@ def write_whole(
 
 def save(
     folder: Path,
-    ranks: Gathering,
+    ranks: Ranks,
     place: Place,
     state: RunState,
     fill: Callable[[Path], None],
@@ -143,7 +144,7 @@ def clean(folder: Path, place: Place) -> None:
 
 
 def newest_whole(
-    folder: Path, ranks: Gathering, place: Place, warn: Callable[[str], None]
+    folder: Path, ranks: Ranks, place: Place, warn: Callable[[str], None]
 ) -> tuple[Path, RunState] | None:
     """The newest checkpoint that every rank finds whole, None where the run has none yet; all ranks together.
 
@@ -167,7 +168,7 @@ def newest_whole(
     return None
 
 
-def given(path: Path, ranks: Gathering, place: Place) -> tuple[Path, RunState]:
+def given(path: Path, ranks: Ranks, place: Place) -> tuple[Path, RunState]:
     """The checkpoint that run.resume names; all ranks together.
 
     Raises:
@@ -213,12 +214,13 @@ def replace(new: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _make_empty(folder: Path) -> None:
+def make_empty(folder: Path) -> None:
+    """A new folder, whatever was there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
 
-def _problem(path: Path, ranks: Gathering, place: Place) -> str | None:
+def _problem(path: Path, ranks: Ranks, place: Place) -> str | None:
     """What any rank finds wrong with its share of the files: each is read once, by one rank."""
     found = manifest.problem(path, place.share(manifest.listed(path)))
     return next((p for p in ranks.gather([found]) if p is not None), None)

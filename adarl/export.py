@@ -39,7 +39,7 @@ def export(source: Path, out: Path) -> Path:
     found = _whole(source)
     state = checkpoint.load_state(found)
     temporary = out.with_name(f".{out.name}.tmp")
-    temporary.mkdir(parents=True, exist_ok=True)
+    checkpoint.make_empty(temporary)
     write_step(temporary, state.step)
     model_files = found / checkpoint.MODEL_FILES
     policy = weights(found, state.world_size)

@@ -21,7 +21,7 @@ from typing import Self
 
 import torch.distributed as dist
 
-from adarl.together import Gathering
+from adarl.protocols import Ranks
 
 BEAT = 2.0  # seconds between two signs of life
 _GRACE = 3.0  # seconds that the main thread has to end by itself when the others end too
@@ -49,7 +49,7 @@ class Heartbeat:
         limit: seconds of silence after which a rank counts as dead.
     """
 
-    def __init__(self, ranks: Gathering, limit: float):
+    def __init__(self, ranks: Ranks, limit: float):
         self._rank, self._size, self._limit = ranks.rank, ranks.world_size, limit
         self._ended = threading.Event()
         if self._size == 1:

@@ -136,11 +136,19 @@ def prepare_environment() -> None:
     if not has_cuda():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     use_own_folder()
+    quiet_libraries()
     for key, value in {
         "TORCH_CPP_LOG_LEVEL": "ERROR",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
+    }.items():
+        os.environ.setdefault(key, value)
+
+
+def quiet_libraries() -> None:
+    """Keep progress bars and advice of libraries off the screen; errors still show."""
+    for key, value in {
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object, set_seed
+from accelerate.utils import set_seed
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from adarl import learner_state
+from adarl import learner_state, lora
 from adarl.batch import (
     Microbatch,
     TrainSequence,
@@ -32,14 +32,16 @@ from adarl.batch import (
 )
 from adarl.config import LearnerSettings
 from adarl.export import ADAPTER
+from adarl.gradient_norms import embedding_norms
 from adarl.kernels import apply_liger
 from adarl.loss import LossSettings, denominator, policy_loss
 from adarl.policy import Policy
+from adarl.ranks import AllRanks
 from adarl.types import Group, Prompt, Sample
 from adarl.weights import MIB, Source, gathered
 
 
-class Learner:
+class Learner(AllRanks):
     """The policy, its optimizer and its counter.
 
     Args:
@@ -65,6 +67,7 @@ class Learner:
         seed: int,
         revision: str | None = None,
     ):
+        super().__init__(accelerator)
         self._accelerator = accelerator
         set_seed(seed)
         self._settings, self._loss = settings, loss
@@ -83,8 +86,6 @@ class Learner:
             apply_liger(model)
         self._lora = None
         if settings.lora is not None:
-            from adarl import lora  # peft takes a second to import
-
             self._lora = lora.add_adapters(model, settings.lora, model_path)
         if settings.gradient_checkpointing:
             if self._lora is not None:
@@ -103,18 +104,6 @@ class Learner:
         )
         self._engine, _, self._scheduler = self._accelerator.prepare(policy, optimizer, warmup)
         self._engine.train()
-
-    @property
-    def rank(self) -> int:
-        return self._accelerator.process_index
-
-    @property
-    def world_size(self) -> int:
-        return self._accelerator.num_processes
-
-    def gather(self, records: Sequence[Any]) -> list[Any]:
-        """The records of all ranks, on all ranks, in the order of the ranks."""
-        return list(gather_object(list(records)) if self.world_size > 1 else records)
 
     def update(self, groups: Sequence[Group], seed: int) -> dict[str, float]:
         """Line 21 of Algorithm 1: train on the groups of all ranks.
@@ -160,34 +149,11 @@ class Learner:
         )
         mine: list[tuple[str, float]] = []
         if sequences:
-            microbatches = self.pack(sequences).microbatches
-            # Frozen parameters instead of torch.autograd.grad, which re-entrant checkpoints do not support.
-            parameters = [p for p in self._engine.module.parameters() if p.requires_grad]
-            for p in parameters:
-                p.requires_grad_(False)
-            for microbatch in microbatches:
-                mine += zip(microbatch.labels, self._embedding_norms(microbatch), strict=True)
-            for p in parameters:
-                p.requires_grad_(True)
+            mine = embedding_norms(
+                self._engine.module.model, self.pack(sequences).microbatches, self._forward
+            )
         norms = dict(self.gather(mine))
         return [norms.get(name, 0.0) for name in names]
-
-    def _embedding_norms(self, m: Microbatch) -> list[float]:
-        """One norm a sequence of the microbatch."""
-        kept: list[Tensor] = []
-
-        def keep(module: torch.nn.Module, inputs: Any, embeddings_RWH: Tensor) -> Tensor:
-            kept.append(embeddings_RWH.detach().requires_grad_())
-            return kept[0]
-
-        hook = self._engine.module.model.get_input_embeddings().register_forward_hook(keep)
-        logprobs_L, _ = self._forward(m)
-        hook.remove()
-        (logprobs_L * m.loss_mask_L.to(logprobs_L.device)).sum().backward()
-        gradient = kept[0].grad
-        assert gradient is not None
-        squares = gradient.float().square().sum(-1).flatten().cpu()
-        return [float(squares[start:end].sum().sqrt()) for start, end in m.spans]
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Gathered (name, tensor) pairs, a bucket at a time; names are those of the hub's checkpoint.
@@ -200,8 +166,6 @@ class Learner:
                 Source(name, (parameter,)) for name, parameter in model.named_parameters()
             )
         else:
-            from adarl import lora
-
             sources = lora.sources(model, self._lora)
         yield from gathered(sources, self._settings.sync_bucket_mib * MIB)
 
@@ -224,8 +188,6 @@ class Learner:
             model.save_pretrained(folder, state_dict=state)
             self.tokenizer.save_pretrained(folder)
         if self._lora is not None:
-            from adarl import lora
-
             state = self._on_rank_0(gathered(lora.adapters(model), self._settings.sync_bucket_mib * MIB))
             if self.rank == 0:
                 lora.save_adapters(state, self._lora, folder / ADAPTER)
@@ -246,8 +208,6 @@ class Learner:
             model.generation_config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if self._lora is not None:
-            from adarl import lora
-
             lora.save_config(self._lora, folder / ADAPTER)
 
     @cached_property

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object
+from omegaconf import OmegaConf
 
 from adarl.config import LearnerSettings
 
@@ -30,15 +31,9 @@ def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
         "bf16": {"enabled": settings.dtype == "bfloat16"},
         "steps_per_print": 10**9,
     }
-    return _merge(config, settings.deepspeed)
-
-
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
+    merged = OmegaConf.to_container(OmegaConf.merge(config, settings.deepspeed))
+    assert isinstance(merged, dict)
+    return {str(key): value for key, value in merged.items()}
 
 
 def start_ranks(settings: LearnerSettings, collective_minutes: float = 30.0) -> Accelerator:
@@ -59,7 +54,7 @@ def start_ranks(settings: LearnerSettings, collective_minutes: float = 30.0) -> 
 
 
 class AllRanks:
-    """The processes that `start_ranks` has joined, before there is a learner."""
+    """The processes that `start_ranks` has joined."""
 
     def __init__(self, accelerator: Accelerator):
         self.rank = accelerator.process_index
@@ -67,4 +62,4 @@ class AllRanks:
 
     def gather(self, records: Sequence[Any]) -> list[Any]:
         """The records of all ranks, on all ranks, in the order of the ranks."""
-        return list(gather_object(list(records)))
+        return list(gather_object(list(records)) if self.world_size > 1 else records)

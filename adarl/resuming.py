@@ -10,15 +10,16 @@ from adarl import checkpoint, manifest
 from adarl.checkpoint import CheckpointError, RunState
 from adarl.config import Recipe
 from adarl.export import export, read_step
+from adarl.protocols import Ranks
 from adarl.run_folder import remove_samples_after
-from adarl.together import Gathering, Place, on_all_ranks
+from adarl.together import Place, on_all_ranks
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 
 def find_start(
-    recipe: Recipe, folder: Path, ranks: Gathering, place: Place, say: Callable[[str], None]
+    recipe: Recipe, folder: Path, ranks: Ranks, place: Place, say: Callable[[str], None]
 ) -> tuple[Path | None, RunState]:
     """The checkpoint that the run goes on from, None for a new run; all ranks together.
 
@@ -55,7 +56,7 @@ def readable(
     folder: Path,
     zero_stage: int,
     accelerator: "Accelerator",
-    ranks: Gathering,
+    ranks: Ranks,
 ) -> Iterator[Path | None]:
     """The checkpoint as this number of ranks can load it: itself, or for the time of the block a converted copy.
 
@@ -84,7 +85,7 @@ def readable(
     on_all_ranks(ranks, lambda: shutil.rmtree(converted) if is_main else None)
 
 
-def finish(folder: Path, start: Path, step: int, ranks: Gathering) -> None:
+def finish(folder: Path, start: Path, step: int, ranks: Ranks) -> None:
     """Make the final model of a run that has its steps but was killed before the model was there; rank 0 does it."""
     model = folder / "model"
     if ranks.rank == 0 and not (manifest.is_closed(model) and read_step(model) == step):

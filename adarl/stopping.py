@@ -5,7 +5,7 @@ import signal
 import sys
 from types import FrameType
 
-from adarl.together import Gathering
+from adarl.protocols import Ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
@@ -21,7 +21,7 @@ class StopRequest:
         for number in SIGNALS:
             signal.signal(number, self._note)
 
-    def agreed(self, ranks: Gathering) -> str | None:
+    def agreed(self, ranks: Ranks) -> str | None:
         """The signal's name if any rank got one; all ranks together, the same on each."""
         return next((reason for reason in ranks.gather([self.reason]) if reason is not None), None)
 

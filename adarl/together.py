@@ -9,17 +9,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-
-class Gathering(Protocol):
-    """The processes of the run. All of them call `gather` together."""
-
-    @property
-    def rank(self) -> int: ...
-    @property
-    def world_size(self) -> int: ...
-    def gather(self, records: Sequence[Any]) -> list[Any]: ...
+from adarl.protocols import Ranks
 
 
 class RankError(RuntimeError):
@@ -44,7 +36,7 @@ class Place:
         return names[self.index :: self.count]
 
 
-def find_place(folder: Path, ranks: Gathering) -> Place:
+def find_place(folder: Path, ranks: Ranks) -> Place:
     """Who else sees this folder; all ranks together, the folder exists on each."""
     token = ranks.gather([secrets.token_hex(8)])[0]  # a new name: nothing has cached that it is not there
     probes = [folder / f".probe-{token}-{rank}" for rank in range(ranks.world_size)]
@@ -55,7 +47,7 @@ def find_place(folder: Path, ranks: Gathering) -> Place:
     return Place(seen[0], seen.index(ranks.rank), len(seen), len(seen) == ranks.world_size)
 
 
-def on_all_ranks(ranks: Gathering, work: Callable[[], Any]) -> None:
+def on_all_ranks(ranks: Ranks, work: Callable[[], Any]) -> None:
     """Do something on every rank and wait for all.
 
     Args:

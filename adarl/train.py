@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from adarl.build import build_engine, build_learner, build_validation, model_and_prompts
+from adarl.build import build_engine, build_learner, build_validation, check_learner, model_and_prompts
 from adarl.config import Recipe, RecipeError, load_recipe
 from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment, resume_command
@@ -50,14 +50,7 @@ def train(recipe: Recipe) -> Ended:
     console = Console(soft_wrap=True, quiet=os.environ["RANK"] != "0")
     model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
     validation = build_validation(recipe, model_path, console.print)
-    if recipe.learner.liger:
-        from adarl.kernels import check_liger
-
-        check_liger()
-    if recipe.learner.lora is not None:
-        from adarl.lora import check_adapters
-
-        check_adapters(recipe.learner.lora, model_path, recipe.model.revision)
+    check_learner(recipe, model_path)
     accelerator = start_ranks(recipe.learner, recipe.run.collective_minutes)
     ranks = AllRanks(accelerator)
     with Heartbeat(ranks, recipe.run.heartbeat_seconds):

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adarl.errors import UserError
+from adarl.launch import quiet_libraries
 from data_prep.candidates import Candidate, Dropped, read_candidates, source_name
 from data_prep.collect_settings import CollectSettings, load_settings
 from data_prep.filters import (
@@ -33,7 +34,7 @@ from data_prep.filters import (
 )
 from data_prep.golds import check_golds
 from eval.benchmarks import ProblemSet, listed, load_sets, read_catalogue
-from eval.cli import console, quiet_libraries, run_app
+from eval.cli import console, run_app
 from eval.files import open_folder, write_whole
 from eval.job import rank_and_world
 from eval.models import Model, load_tokenizer

@@ -17,11 +17,12 @@ from typing import Annotated, Any
 import typer
 
 from adarl.config import Recipe, load_recipe
+from adarl.launch import quiet_libraries
 from adarl.prepared import locate
 from adarl.prompts import build_prompts, load_problems
 from adarl.types import Prompt, Verdict
 from adarl.verifier import parse_error
-from eval.cli import console, quiet_libraries, run_app
+from eval.cli import console, run_app
 from eval.evaluate import Task, task
 from eval.files import digest_of, open_folder, write_whole
 from eval.job import Job, default_ranks, run_job

@@ -18,8 +18,9 @@ import typer
 from rich.table import Table
 
 from adarl.errors import UserError
+from adarl.launch import quiet_libraries
 from data_prep.pass_rate import RATES_FILE, SUMMARY_FILE
-from eval.cli import console, quiet_libraries, run_app
+from eval.cli import console, run_app
 from eval.files import write_whole
 from eval.rows import local_rows
 

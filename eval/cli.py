@@ -1,6 +1,5 @@
 """What the commands of eval and data_prep share: a user's mistake as a sentence, settings as key=value."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -55,18 +54,6 @@ def with_changes(settings: Settings, changes: Sequence[str] | None, option: str)
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, e['loc']))} = {e['input']!r}: {e['msg']}" for e in error.errors()]
         raise UserError("\n".join(f"{option}: {problem}" for problem in problems)) from error
-
-
-def quiet_libraries() -> None:
-    """Keep progress bars and advice of libraries off the screen; errors still show."""
-    for key, value in {
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "DATASETS_VERBOSITY": "error",
-    }.items():
-        os.environ.setdefault(key, value)
 
 
 def console() -> Console:

@@ -3,9 +3,7 @@
 Heavy libraries are imported inside the functions, because they read the environment that is set first.
 """
 
-import ctypes
 import os
-import signal
 import sys
 import warnings
 from pathlib import Path
@@ -16,6 +14,7 @@ from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment
 from adarl.seeds import derive_seed
 from adarl.verifier import Verifier, VerifierSettings
+from adarl.verifier.worker import die_with_parent
 from eval.cli import disk_problem
 from eval.evaluate import answers
 from eval.job import Job, rank_and_world
@@ -24,18 +23,6 @@ from eval.shards import Shard, finished_rows
 
 if TYPE_CHECKING:
     from adarl.engine import VllmEngine
-
-_PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the one that started it ends, however it ends.
-
-    Otherwise a killed command would leave a rank behind that writes into the same shard as the next call.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the kernel was told
-        sys.exit(1)
 
 
 def pin_device() -> None:
@@ -102,7 +89,7 @@ def start_engine(job: Job) -> "VllmEngine":
 def main() -> int:
     """Exit code 2 for what the user can mend."""
     job, shards, parent = sys.argv[1:]
-    end_with_parent(int(parent))
+    die_with_parent(int(parent))  # a rank left behind would write into the same shard as the next call
     preload_libraries()
     pin_device()
     prepare_environment()

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from adarl.config import EngineSettings
 from adarl.errors import UserError
-from adarl.launch import has_cuda
+from adarl.launch import has_cuda, quiet_libraries
 from adarl.prepared import locate
 from adarl.verifier import VerifierSettings
 from eval.benchmarks import CATALOGUE, PAPER, Listed, ProblemSet, listed, load_sets, read_catalogue
-from eval.cli import console, quiet_libraries, run_app, with_changes
+from eval.cli import console, run_app, with_changes
 from eval.compare import print_comparison
 from eval.files import digest_of, open_folder
 from eval.job import Job, default_ranks, rank_and_world, run_job

@@ -15,6 +15,7 @@ import typer
 import yaml
 from rich.table import Table
 
+from adarl.errors import UserError
 from eval.cli import console, run_app
 from eval.report import RESULTS_FILE, Results, read_results
 
@@ -108,8 +109,20 @@ def _label(results: Results) -> str:
 
 
 def find_results(root: Path) -> list[Results]:
-    """All evaluations below a folder, by path."""
+    """All evaluations in and below a folder, by path."""
     return [read_results(path) for path in sorted(root.glob(f"**/{RESULTS_FILE}"))]
+
+
+def given_results(root: Path) -> list[Results]:
+    """The evaluations of a folder, or of a results.json itself, that the user names.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = find_results(root) if root.is_dir() else [read_results(root)]
+    if not found:
+        raise UserError(f"{root}: holds no {RESULTS_FILE}, nor does any folder below it; run make eval first")
+    return found
 
 
 def main(
@@ -119,7 +132,7 @@ def main(
     ] = None,
 ) -> None:
     """Print the paper's Table 1 beside what was evaluated here."""
-    ours = [read_results(path) for path in results] if results else find_results(Path("runs"))
+    ours = [r for path in results for r in given_results(path)] if results else find_results(Path("runs"))
     columns, paper = read_paper()
     screen = console()
     screen.print(build_table(columns, paper, ours))
