@@ -82,8 +82,13 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> CollectSettings:
     try:
         return CollectSettings.model_validate(OmegaConf.to_container(config, resolve=True))
     except ValidationError as error:
+        errors = error.errors()
+        within = {
+            e["loc"][:-i] for e in errors for i in range(1, len(e["loc"]))
+        }  # a part of them is wrong already
         problems = [
             f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
+            for e in errors
+            if e["loc"] not in within
         ]
         raise UserError("\n".join(f"{path}: {problem.removeprefix(': ')}" for problem in problems)) from error

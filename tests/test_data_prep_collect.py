@@ -337,3 +337,11 @@ def test_the_command_writes_the_same_bytes_twice_and_goes_on_after_a_kill(tmp_pa
     assert list(kept[0]) == ["id", "problem", "answer", "source"]
     dropped = [json.loads(line) for line in open(tmp_path / "b" / "dropped.jsonl")]
     assert [(d["id"], d["stage"]) for d in dropped] == [("copy", "duplicate"), ("words", "unreadable_gold")]
+
+
+def test_an_unknown_key_of_a_source_is_one_sentence(tmp_path):
+    path = tmp_path / "collect.yaml"
+    path.write_text("sources:\n  - {path: a.jsonl, name: a, licence: MIT}\n")
+    with pytest.raises(UserError) as caught:
+        load_settings(path)
+    assert str(caught.value) == f"{path}: sources.0.name: Extra inputs are not permitted"
