@@ -174,17 +174,34 @@ def given(path: Path, ranks: Ranks, place: Place) -> tuple[Path, RunState]:
     Raises:
         CheckpointError: it is not there, not finished or damaged.
     """
-    problem = None
-    if not path.is_dir():
-        problem = "there is no such folder"
-    elif not manifest.is_closed(path):
-        problem = f"it was never finished, or is no checkpoint (no {manifest.MANIFEST})"
-    problems = [p for p in ranks.gather([problem]) if p is not None]
+    problems = [p for p in ranks.gather([_missing(path)]) if p is not None]
     found = problems[0] if problems else _problem(path, ranks, place)
     if found is not None:
-        raise CheckpointError(f"run.resume = {path}: {found}; name another checkpoint, or run.resume=auto")
+        raise _refused(path, found)
     step_of(path)
     return path, load_state(path)
+
+
+def check_given(resume: str) -> None:
+    """What this process alone can say of run.resume, before a run directory is made for it.
+
+    Raises:
+        CheckpointError: it names a folder that is not there or not finished.
+    """
+    if resume not in ("auto", "never") and (found := _missing(Path(resume))) is not None:
+        raise _refused(Path(resume), found)
+
+
+def _missing(path: Path) -> str | None:
+    if not path.is_dir():
+        return "there is no such folder"
+    if not manifest.is_closed(path):
+        return f"it was never finished, or is no checkpoint (no {manifest.MANIFEST})"
+    return None
+
+
+def _refused(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"run.resume = {path}: {why}; name another checkpoint, or run.resume=auto")
 
 
 def load_state(checkpoint: Path) -> RunState:

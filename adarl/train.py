@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from adarl.build import build_engine, build_learner, build_validation, check_learner, model_and_prompts
-from adarl.config import Recipe, RecipeError, load_recipe
+from adarl.checkpoint import check_given
+from adarl.config import Recipe, load_recipe
 from adarl.errors import UserError
 from adarl.launch import preload_libraries, prepare_environment, resume_command
 from adarl.parts import step_settings
@@ -120,13 +121,14 @@ def _agree_on_folder(recipe: Recipe, ranks: "AllRanks") -> Path:
     if ranks.rank == 0:
         folder = choose_folder(recipe)
         try:
+            check_given(recipe.run.resume)
             open_folder(folder, recipe)
             outcome = str(folder), None
-        except RecipeError as error:
+        except UserError as error:
             outcome = None, str(error)
     chosen, problem = ranks.gather([outcome])[0]
     if problem is not None:
-        raise RecipeError(problem)
+        raise UserError(problem)
     folder = Path(chosen)
     on_all_ranks(ranks, lambda: folder.mkdir(parents=True, exist_ok=True))
     return folder

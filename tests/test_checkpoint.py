@@ -73,6 +73,17 @@ def test_a_damaged_checkpoint_that_the_user_names_is_an_error(tmp_path, harm, se
     assert f"run.resume = {path}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("gone", "there is no such folder"), ("", "was never finished, or is no checkpoint")],
+)
+def test_what_is_no_checkpoint_is_refused_before_a_run_directory_is_made(tmp_path, name, sentence):
+    with pytest.raises(CheckpointError, match=sentence):
+        checkpoint.check_given(str(tmp_path / name))
+    checkpoint.check_given("auto")
+    checkpoint.check_given("never")
+
+
 def test_an_unfinished_checkpoint_is_no_checkpoint(tmp_path):
     path = save(tmp_path, 1)
     (path / "manifest.json").unlink()
