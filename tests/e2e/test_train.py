@@ -35,10 +35,12 @@ def test_the_exported_model_loads_with_transformers(whole_run):
     assert "\\boxed{" in text
 
 
-def test_the_same_seed_gives_the_same_lines_also_when_the_run_is_resumed(whole_run, tmp_path):
+def test_the_same_seed_gives_the_same_lines_when_resumed_and_without_validation(whole_run, tmp_path):
     folder = tmp_path / "run"
     runs.train(folder, "run.max_steps=4", "validation=null")
+    assert (folder / "validation.jsonl").read_text() == ""
     assert runs.metrics(folder) == runs.metrics(whole_run)[:4]
+    assert runs.pools(folder, 4) == runs.pools(whole_run, 4)
     result = runs.train(folder, "run.max_steps=8", "validation=null")
     assert "resuming after step 4" in result.stdout
     assert runs.metrics(folder) == runs.metrics(whole_run)
