@@ -4,6 +4,7 @@ Imports nothing heavy: what it sets has to be there before torch is loaded.
 """
 
 import ctypes.util
+import logging
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -147,7 +149,7 @@ def prepare_environment() -> None:
 
 
 def quiet_libraries() -> None:
-    """Keep progress bars and advice of libraries off the screen; errors still show."""
+    """Keep off the screen what a user can do nothing about: progress bars, advice, warnings; errors still show."""
     for key, value in {
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -156,6 +158,10 @@ def quiet_libraries() -> None:
         "DATASETS_VERBOSITY": "error",
     }.items():
         os.environ.setdefault(key, value)
+    for name in ("DeepSpeed", "vllm", "torch.distributed", "datasets"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module="torch|accelerate|deepspeed")
 
 
 def _free_port() -> int:

@@ -4,12 +4,10 @@ Heavy libraries are imported inside the functions: what they read from the envir
 first, and this module is the `__main__` of a rank, which the verifier's workers must not drag along.
 """
 
-import logging
 import os
 import sys
 import time
 import traceback
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -40,7 +38,6 @@ def train(recipe: Recipe) -> Ended:
         UserError: something the user gave cannot be used; raised before any model loads.
     """
     prepare_environment()
-    _quiet_libraries()
     stop = StopRequest()
     stop.listen()
     from rich.console import Console
@@ -132,14 +129,6 @@ def _agree_on_folder(recipe: Recipe, ranks: "AllRanks") -> Path:
     folder = Path(chosen)
     on_all_ranks(ranks, lambda: folder.mkdir(parents=True, exist_ok=True))
     return folder
-
-
-def _quiet_libraries() -> None:
-    """Warnings of the libraries that a user can do nothing about; errors still show."""
-    for name in ("DeepSpeed", "vllm", "torch.distributed", "datasets"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", category=UserWarning, module="torch|accelerate|deepspeed")
 
 
 def print_error(error: UserError) -> None:

@@ -5,7 +5,6 @@ Heavy libraries are imported inside the functions, because they read the environ
 
 import os
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +92,6 @@ def main() -> int:
     preload_libraries()
     pin_device()
     prepare_environment()
-    warnings.filterwarnings("ignore", category=FutureWarning)  # of vllm and torch about each other
     try:
         run_rank(Job.read(Path(job)), Path(shards))
     except UserError as error:
