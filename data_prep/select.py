@@ -69,7 +69,8 @@ def select(
     plot_histogram(out / "pass_rates.png", graded, summary["k"])
     noted = licence or noted_licence(summary["data"])
     write_whole(out / "README.md", data_card(summary, rows, sets, noted))
-    table = Table(title=f"{len(rows)} prompts of {summary['data']}", title_justify="left", title_style="bold")
+    screen.print(f"adarl: {len(rows)} prompts of {summary['data']}", highlight=False)
+    table = Table()
     for heading in ("set", "prompts", "share", "mean pass rate"):
         table.add_column(heading, justify="left" if heading == "set" else "right")
     for name, chosen in sets.items():

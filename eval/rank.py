@@ -50,7 +50,8 @@ def run_rank(job: Job, shards: Path) -> None:
         say(f"{len(done)} of {len(job.keys)} samples are finished already")
     with Shard(shards, rank) as shard, Verifier(VerifierSettings.model_validate(job.verifier)) as verifier:
         engine = start_engine(job)
-        progress = Progress("samples", missing, say, "tokens")
+        what = "samples" if world_size == 1 else f"samples of the first of {world_size} ranks"
+        progress = Progress(what, missing, say, "tokens")
         for key, result in answers(mine, engine, verifier, job.k, done):
             shard.append({"key": key, **result.to_row(job.keep_texts)})
             progress.add(result.num_tokens)
