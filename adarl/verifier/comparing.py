@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 
 import sympy
 
@@ -23,10 +22,10 @@ from adarl.verifier.answers import (
     Text,
 )
 from adarl.verifier.normalise import canonical
+from adarl.verifier.quantities import as_share, same_numeral, same_quantity
 from adarl.verifier.regions import to_region, variable_of
 from adarl.verifier.relations import same_relation, values_of
-from adarl.verifier.units import same_dimension
-from adarl.verifier.values import same_value, to_sympy
+from adarl.verifier.values import same_value
 
 _MAX_MATCHED = 64  # items that are paired one by one
 
@@ -56,7 +55,7 @@ def same_answer(answer: Answer, gold: Answer) -> bool:
     if isinstance(gold, Ratio) or isinstance(answer, Ratio):
         return _same_ratio(answer, gold)
     if isinstance(gold, BaseNumeral) or isinstance(answer, BaseNumeral):
-        return _same_numeral(answer, gold)
+        return same_numeral(answer, gold)
     if isinstance(gold, Region) or isinstance(answer, Region):
         return _same_region(answer, gold)
     return _single(answer, gold) or _named_point(answer, gold)
@@ -67,31 +66,6 @@ def _is_nothing(answer: Answer) -> bool:
     if isinstance(answer, Text):
         return re.fullmatch(r"no (?:real )?(?:solutions?|roots?)", answer.words) is not None
     return isinstance(answer, Collection) and not answer.items
-
-
-def same_quantity(answer: Quantity, gold: Quantity) -> bool:
-    """Equal value; a unit may be missing or added, a different one may not, unless it converts."""
-    answer_value, gold_value = answer.value, gold.value
-    if answer.unit is not None and gold.unit is not None:
-        if not same_dimension(answer.unit, gold.unit):
-            return False
-        answer_value = _times(answer_value, answer.unit.factor / gold.unit.factor)
-    if answer.percent == gold.percent:
-        return same_value(answer_value, gold_value, answer.printed, gold.printed)
-    exact_answer = _times(answer_value, Fraction(1, 100)) if answer.percent else answer_value
-    exact_gold = _times(gold_value, Fraction(1, 100)) if gold.percent else gold_value
-    if same_value(exact_answer, exact_gold, answer.printed, gold.printed):
-        return True
-    # A % sign missing or added is like a unit, where the bare number cannot be meant as a share.
-    bare = gold_value if answer.percent else answer_value
-    is_no_share = isinstance(bare, Fraction) and abs(bare) > 1 and answer.unit is None and gold.unit is None
-    return is_no_share and same_value(answer_value, gold_value, answer.printed, gold.printed)
-
-
-def _times(value: Fraction | sympy.Expr, factor: Fraction) -> Fraction | sympy.Expr:
-    if factor == 1:
-        return value
-    return value * factor if isinstance(value, Fraction) else value * to_sympy(factor)
 
 
 def _same_choice(answer: Choice, gold: Choice) -> bool:
@@ -241,43 +215,13 @@ def _same_ratio(answer: Answer, gold: Answer) -> bool:
             return False
         if all(same_answer(a, g) for a, g in zip(answer.parts, gold.parts, strict=True)):
             return True
-        first = _share(answer), _share(gold)
+        first = as_share(answer), as_share(gold)
         return first[0] is not None and first[1] is not None and same_quantity(first[0], first[1])
     ratio, other = (answer, gold) if isinstance(answer, Ratio) else (gold, answer)
-    share = _share(ratio) if isinstance(ratio, Ratio) else None
+    share = as_share(ratio) if isinstance(ratio, Ratio) else None
     if share is None or not isinstance(other, Quantity):
         return False
     return same_quantity(share, other) if ratio is answer else same_quantity(other, share)
-
-
-def _share(ratio: Ratio) -> Quantity | None:
-    """a:b as the fraction a/b; a time of day is none."""
-    if ratio.clock or len(ratio.parts) != 2:
-        return None
-    upper, lower = ratio.parts
-    if not (isinstance(upper, Quantity) and isinstance(lower, Quantity)):
-        return None
-    if upper.unit or lower.unit or upper.percent or lower.percent:
-        return None  # 10:30 am is no fraction
-    if not (isinstance(upper.value, Fraction) and isinstance(lower.value, Fraction)) or lower.value == 0:
-        return None
-    return Quantity(upper.value / lower.value)
-
-
-def _same_numeral(answer: Answer, gold: Answer) -> bool:
-    """Digits and base; the base may be missing, as a unit may."""
-    if isinstance(answer, BaseNumeral) and isinstance(gold, BaseNumeral):
-        return answer == gold
-    if isinstance(answer, BaseNumeral) and isinstance(gold, Quantity):
-        return (
-            answer.base == 10
-            and gold.value == int(answer.digits)
-            and gold.printed is None
-            and not gold.percent
-        )
-    if isinstance(gold, BaseNumeral) and isinstance(answer, Quantity) and isinstance(answer.value, Fraction):
-        return answer.printed is None and not answer.percent and str(answer.value) == gold.digits
-    return False
 
 
 def _same_region(answer: Answer, gold: Answer) -> bool:

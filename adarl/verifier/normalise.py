@@ -8,59 +8,19 @@ import re
 from functools import lru_cache
 
 from adarl.verifier.characters import to_latex
+from adarl.verifier.commands import (
+    COMMAND_FOR,
+    DROPPED,
+    DROPPED_WITH_ARGUMENT,
+    FUNCTIONS,
+    NUM_ARGUMENTS,
+    REPLACED,
+    TEXT_COMMANDS,
+    UNWRAPPED,
+    WITH_NAME,
+)
 from adarl.verifier.guards import group_end
 from adarl.verifier.units import SCALES, is_bare_unit
-
-_FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln exp lg max min sup inf gcd lcm mod det "
-    "sqrt frac pi arg deg dim lim floor ceil sgn rank tr cis binom infty infinity alpha beta gamma delta theta "
-    "lambda sigma omega phi".split()
-)
-# Synonyms of one command. Order matters only where one name begins another, and \b-like ends prevent that.
-_SYNONYMS = {
-    r"\frac": r"\dfrac \tfrac \cfrac", r"\binom": r"\dbinom \tbinom", r"\le": r"\leq \leqslant \leqq",
-    r"\ge": r"\geq \geqslant \geqq", r"\ne": r"\neq", r"\emptyset": r"\varnothing", r"\to": r"\rightarrow",
-    r"\setminus": r"\backslash \smallsetminus", r"\ldots": r"\dots \cdots \dotsc \dotsb",
-    r"\lor": r"\vee", r"\land": r"\wedge", r"\times": r"\ast", r"\epsilon": r"\varepsilon", r"\phi": r"\varphi",
-    r"\theta": r"\vartheta", r"\degree": r"\degrees", r"\overline": r"\bar", r"\arcsin": r"\asin",
-    r"\arccos": r"\acos", r"\arctan": r"\atan",
-}  # fmt: skip
-_COMMAND_FOR = {synonym: name for name, names in _SYNONYMS.items() for synonym in names.split()}
-_REPLACED = {
-    r"\lg": r"\log_{10} ", r"\lt": "<", r"\gt": ">", r"\colon": ":", r"\ratio": ":", r"\lbrace": r"\{", r"\rbrace": r"\}",
-    r"\lbrack": "[", r"\rbrack": "]", r"\lvert": "|", r"\rvert": "|", r"\vert": "|", r"\mid": "|",
-    r"\prime": "'", r"\euro": r"\text{€}", r"\pounds": r"\text{£}", r"\yen": r"\text{¥}",
-    r"\textdollar": r"\$", r"\percent": r"\%", r"\textdegree": r"^{\circ}",
-    r"\R": r"\mathbb{R}", r"\Z": r"\mathbb{Z}", r"\N": r"\mathbb{N}", r"\Q": r"\mathbb{Q}",
-}  # fmt: skip
-_SPACES = r"\, \! \; \: \> \quad \qquad \enspace \thinspace \hfill \hfil \newline \linebreak \nobreakspace"
-_LAYOUT = (
-    r"\displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \left \right \middle "
-    r"\mleft \mright \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr \rm \bf \it "
-    r"\normalsize \large \Large \centering \noindent \par \nonumber \notag \strut \mathstrut \ensuremath"
-)
-_DROPPED = {**dict.fromkeys(_SPACES.split(), " "), **dict.fromkeys(_LAYOUT.split(), "")}
-_DROPPED_WITH_ARGUMENT = frozenset(
-    r"\phantom \hphantom \vphantom \cancel \bcancel \xcancel \sout \st \tag \label \hspace \vspace \color".split()
-)
-_UNWRAPPED = frozenset(
-    r"\boxed \fbox \underline \mathstrut \mathord \mathop \mathbin \mathrel \ensuremath \mathcal \mathscr \vec".split()
-)
-_TEXT_COMMANDS = frozenset(
-    r"\text \textbf \textit \textrm \texttt \textsf \textsc \textnormal \textup \mbox \hbox \emph \mathrm \mathbf "
-    r"\mathit \mathsf \mathtt \mathnormal \boldsymbol \bm \pmb \operatorname".split()
-)
-_NUM_ARGUMENTS = {
-    r"\frac": 2,
-    r"\binom": 2,
-    r"\sqrt": 1,
-    r"\overline": 1,
-    r"\dot": 1,
-    r"\ddot": 1,
-    r"\hat": 1,
-}
-
-_WITH_NAME = frozenset((r"\begin", r"\end", r"\mathbb"))  # their argument is a name and stays as it is
 
 _COMMAND = re.compile(r"\\(?:[a-zA-Z]+\*?|.)", re.DOTALL)
 _NUMERAL_GROUPS = re.compile(
@@ -150,24 +110,24 @@ def _commands(text: str) -> str:
         match = _COMMAND.match(text, position)
         name = match.group().rstrip("*") if match else "\\"
         position = match.end() if match else position + 1
-        name = _COMMAND_FOR.get(name, name)
-        if name in _DROPPED:
-            out.append(_DROPPED[name])
+        name = COMMAND_FOR.get(name, name)
+        if name in DROPPED:
+            out.append(DROPPED[name])
             if name in (r"\left", r"\right") and text[position : position + 1] == ".":
                 position += 1
-        elif name in _DROPPED_WITH_ARGUMENT:
+        elif name in DROPPED_WITH_ARGUMENT:
             position = group_end(text, _skip_spaces(text, position))
         elif name == r"\textcolor":
             position = group_end(text, _skip_spaces(text, position))
-        elif name in _UNWRAPPED or name in _TEXT_COMMANDS:
+        elif name in UNWRAPPED or name in TEXT_COMMANDS:
             start = _skip_spaces(text, position)
             if text[start : start + 1] != "{":
                 continue
             position = group_end(text, start)
             content = text[start + 1 : position - 1]
-            out.append(_commands(content) if name in _UNWRAPPED else _text(content, "".join(out[-12:]), name))
-        elif name in _REPLACED:
-            out.append(_REPLACED[name])
+            out.append(_commands(content) if name in UNWRAPPED else _text(content, "".join(out[-12:]), name))
+        elif name in REPLACED:
+            out.append(REPLACED[name])
         elif name == r"\not" and text[position : position + 1] in ("=", "\\"):
             follows = re.match(r"=|\\in\b", text[position:])
             out.append(r"\ne " if follows and follows[0] == "=" else r"\notin ")
@@ -175,7 +135,7 @@ def _commands(text: str) -> str:
         elif name == "\\ ":
             out.append(" ")
         else:
-            out.append(name + " " if name[1:].isalpha() and name not in _WITH_NAME else name)
+            out.append(name + " " if name[1:].isalpha() and name not in WITH_NAME else name)
     return "".join(out)
 
 
@@ -185,7 +145,7 @@ def _text(content: str, before: str, command: str) -> str:
     content = re.sub(r"(?i)(?<![a-z])([ap])\.\s?m\.?(?![a-z])", r"\1m", content)
     words = content.strip()
     if command == r"\operatorname":
-        return f"\\{words} " if words in _FUNCTIONS else _wrapped(content)
+        return f"\\{words} " if words in FUNCTIONS else _wrapped(content)
     if not words:
         return " "
     if "\\" in words:
@@ -206,7 +166,7 @@ def _text(content: str, before: str, command: str) -> str:
         return re.sub(r"([a-zA-Z]+)(?:\^?\{?(-?\d)\}?)?", _unit_power, words)
     if not re.search(r"[^\W\d_]{2}", words):
         return " " + _commands(words) + " " if len(words) > 1 else words
-    if words in _FUNCTIONS and command != r"\text":
+    if words in FUNCTIONS and command != r"\text":
         return f"\\{words} "
     return _wrapped(content)
 
@@ -268,7 +228,7 @@ def _with_arguments(text: str, match: re.Match[str]) -> tuple[str, int]:
         if close > 0:
             piece += text[position : close + 1]
             position = close + 1
-    for _ in range(_NUM_ARGUMENTS[name]):
+    for _ in range(NUM_ARGUMENTS[name]):
         position = _skip_spaces(text, position)
         end = _argument_end(text, position, name)
         argument = text[position:end]
@@ -330,7 +290,7 @@ def _bare_word(match: re.Match[str]) -> str:
     ends = not match.string[match.end() :].strip(" .")
     if behind_number and (is_bare_unit(word) or (ends and word in ("min", "mins", "deg"))):
         return rf"\text{{{word}}}"
-    if word in _FUNCTIONS:
+    if word in FUNCTIONS:
         return (
             match.group() if re.search(r"[_^{]\s*\{?$", before) else rf"\{word.replace('infinity', 'infty')} "
         )

@@ -9,7 +9,6 @@ import sympy
 
 from adarl.verifier.answers import (
     Answer,
-    BaseNumeral,
     Both,
     Choice,
     Collection,
@@ -22,11 +21,12 @@ from adarl.verifier.answers import (
     Relation,
     Text,
 )
-from adarl.verifier.leaves import Unreadable, read_expression, read_number
+from adarl.verifier.leaves import Unreadable, read_expression
 from adarl.verifier.normalise import normalise
+from adarl.verifier.quantities import read_quantity
 from adarl.verifier.regions import to_region
 from adarl.verifier.splitting import enclosed, is_balanced, split_top
-from adarl.verifier.units import NotAUnit, Unit, parse_unit
+from adarl.verifier.units import NotAUnit
 
 MAX_ITEMS = 200  # of one list or matrix
 MAX_NESTING = 6  # lists within lists
@@ -49,12 +49,6 @@ _LABELLED = re.compile(
 _ANOTHER_CHOICE = re.compile(r"(?<![a-zA-Z\\}])\(\s*[A-Z]\s*\)|(?:^|[\s,;/])[A-Z]\s*[).:]")
 _WORDS = re.compile(r"\\text\{([^{}]*)\}")
 _ARTICLE = re.compile(r"(?:an?|the)\s+")
-_BASE = re.compile(
-    r"(?:\\text\{)?(?=[A-Z]*\d)([0-9A-Z]+)\}?\s*_\s*(?:\{\s*(?:\\text\{)?\s*(\d+|[a-z]+)\s*\}?\s*\}|(\d))"
-)
-_BASE_WORDS = dict(
-    zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True)
-)
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
 _CLOCK = re.compile(r"\d{1,2}\s*:\s*\d\d")
 _RELATION = r"=|<|>|\\le|\\ge|\\ne|\\in|\\notin|\\approx|\\equiv|\\sim"
@@ -62,10 +56,6 @@ _MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|array)\}(?:\{[lcr|]*\})?(.*?)\\e
 _BUILT = re.compile(r"(?:[a-zA-Z]|\([a-zA-Z, ]*\))(?:\s*\\in\s*(?:\\mathbb\s*\{?R\}?))?")  # x of {x | x > 2}
 _HALF_LINES = r"\^\s*\{?\s*[+-]\s*\}?|_\s*\{\s*(?:<|>|\\le|\\ge)\s*0\s*\}"  # behind \mathbb{R}
 _EMPTY_ANSWER = re.compile(r"(?:\\ldots|\\text\{\s*\}|[\s.,;:?_'\"*{}()\-]|\\quad)*")
-_CURRENCY = re.compile(r"([+-]?)\s*(\\usd|[€£¥₹])\s*(.*)", re.DOTALL)
-_TRIGONOMETRIC = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
-_DEGREES = re.compile(r"(\d+(?:\.\d+)?|\\frac\{[^{}]*\}\{[^{}]*\}|\([^()]*\)|\\?[a-zA-Z]+)\s*\\degree")
-_DEGREE_SCALE = re.compile(r"\\degree\s*(?:\\text\{\s*)?([CFK])\s*\}?\s*$")
 
 
 @lru_cache(maxsize=8192)
@@ -130,7 +120,7 @@ def _structure(text: str, nesting: int) -> Answer:
             or _matrix(text, nesting)
             or _plus_minus(text, nesting)
             or _ratio(text, nesting)
-            or _quantity(text)
+            or read_quantity(text)
         )
     except (Unreadable, NotAUnit):
         return Opaque(text)
@@ -329,55 +319,3 @@ def _ratio(text: str, nesting: int) -> Answer | None:
     return Ratio(
         tuple(_structure(piece, nesting + 1) for piece in pieces), _CLOCK.fullmatch(text) is not None
     )
-
-
-def _quantity(text: str) -> Answer:
-    based = _BASE.fullmatch(text)
-    if based is not None:
-        digits, written = based[1], based[2] or based[3]
-        base = int(written) if written.isdigit() else _BASE_WORDS.get(written, 0)
-        if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
-            raise Unreadable(text)
-        return BaseNumeral(digits.lstrip("0") or "0", base)
-    value_text, unit = _without_unit(text)
-    percent = value_text.endswith(r"\%")
-    value_text = value_text.removesuffix(r"\%").strip()
-    number = read_number(value_text)
-    if number is not None:
-        return Quantity(number[0], number[1], percent, unit)
-    return Quantity(read_expression(value_text), None, percent, unit)
-
-
-def _without_unit(text: str) -> tuple[str, Unit | None]:
-    """The number and its unit, before (currency) or behind it."""
-    currency = _CURRENCY.fullmatch(text)
-    if currency is not None:
-        name = "dollar" if currency[2] == r"\usd" else currency[2]
-        rest, behind = _without_unit(currency[3])
-        unit = parse_unit(rf"\text{{{name}}}")
-        if behind is not None and behind != unit:
-            raise NotAUnit(text)
-        return currency[1] + rest, unit
-    scale = _DEGREE_SCALE.search(text)
-    if scale is not None:
-        name = {"C": "celsius", "F": "fahrenheit", "K": "kelvin"}[scale[1]]
-        return text[: scale.start()].strip(), parse_unit(rf"\text{{{name}}}")
-    if _TRIGONOMETRIC.search(text) and r"\degree" in text:
-        return _DEGREES.sub(r"(\\frac{\1 \\pi}{180})", text), None
-    text = re.sub(r"\\degree\s*$", r"\\text{degree}", text)
-    start = _unit_start(text)
-    if start is None:
-        return text.strip(), None
-    value = re.sub(r"(?:\\cdot|\\times)\s*$", "", text[:start].strip()).strip()
-    if not value:
-        raise NotAUnit(text)
-    unit = parse_unit(text[start:])
-    return value, unit
-
-
-def _unit_start(text: str) -> int | None:
-    r"""Where the unit behind a number starts: at the first \text that is no subscript."""
-    for match in re.finditer(r"(?:\\frac\{\s*(?:\d*\s*)?)?\\text\{|\\usd|[€£¥₹]", text):
-        if not re.search(r"[_^]\s*\{?\s*$", text[: match.start()]):
-            return match.start()
-    return None
