@@ -43,7 +43,7 @@ def _norms(model: Any, m: Microbatch, forward: Forward) -> list[float]:
     hook = model.get_input_embeddings().register_forward_hook(keep)
     logprobs_L, _ = forward(m)
     hook.remove()
-    (logprobs_L * m.loss_mask_L.to(logprobs_L.device)).sum().backward()
+    (logprobs_L * m.loss_mask_L).sum().backward()
     gradient = kept[0].grad
     assert gradient is not None
     squares = gradient.float().square().sum(-1).flatten().cpu()

@@ -10,6 +10,7 @@ microbatches there are, the loss over them, and when an update ends.
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,6 @@ class Learner(AllRanks):
         self, m: Microbatch, old_logprobs: Tensor | None, denominator: float
     ) -> dict[str, Tensor]:
         """Forward and backward of one microbatch; sums over its trained tokens for the metrics."""
-        m = m.to(self._accelerator.device)
         logprobs_L, entropies_L = self._forward(m)
         old_L = logprobs_L.detach() if old_logprobs is None else old_logprobs
         loss, sums = policy_loss(logprobs_L, old_L, entropies_L, m, denominator, self._loss)
@@ -298,10 +298,10 @@ class Learner(AllRanks):
         }
 
     def pack(self, sequences: Sequence[TrainSequence]) -> UpdateBatch:
-        """This rank's microbatches of one update over the sequences of all ranks."""
+        """This rank's microbatches of one update over the sequences of all ranks, on its device."""
         max_tokens = self._settings.max_tokens_per_microbatch
         varlen = self._settings.attention == "flash_attention_2"
-        return pack(
+        batch = pack(
             sequences,
             world_size=self.world_size,
             rank=self.rank,
@@ -309,13 +309,14 @@ class Learner(AllRanks):
             row_tokens=max_tokens if varlen else 0,
             hidden_size=self._hidden_size,
         )
+        device = self._accelerator.device
+        return replace(batch, microbatches=tuple(m.to(device) for m in batch.microbatches))
 
     @torch.no_grad()
     def _old_logprobs(self, batch: UpdateBatch) -> list[Tensor]:
         return [self._forward(m)[0] for m in batch.microbatches]
 
     def _forward(self, m: Microbatch) -> tuple[Tensor, Tensor]:
-        m = m.to(self._accelerator.device)
         logprobs_L, entropies_L = self._engine(
             m.input_ids_RW, m.position_ids_RW, m.loss_positions_L, m.targets_L
         )
