@@ -62,12 +62,20 @@ def build_validation(recipe: Recipe, model_path: str, say: Callable[[str], None]
     return Validation(prompts, given.k, given.every, recipe.run.seed)
 
 
-def check_learner(recipe: Recipe, model_path: str) -> None:
-    """What of the learner's options this machine or this model cannot do, before any weights are loaded.
+def check_parts(recipe: Recipe, model_path: str) -> None:
+    """What of the recipe the libraries, this machine or this model cannot do, before any weights are loaded.
 
     Raises:
-        UserError: liger or adapters cannot be had.
+        UserError: a setting of DeepSpeed's or vLLM's own is not theirs; liger or adapters cannot be had.
     """
+    if recipe.learner.deepspeed:
+        from adarl.ranks import check_deepspeed
+
+        check_deepspeed(recipe.learner)
+    if recipe.engine.vllm:
+        from adarl.engine import check_engine
+
+        check_engine(recipe.engine)
     if recipe.learner.liger:
         from adarl.kernels import check_liger
 

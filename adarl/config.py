@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from adarl.errors import UserError
@@ -88,6 +88,18 @@ class LoraSettings(Section):
     )
 
 
+# Keys of DeepSpeed's config that follow from the recipe; another value behind our back would change the training.
+OURS_IN_DEEPSPEED = {
+    "zero_optimization.stage": "learner.zero_stage",
+    "bf16": "learner.dtype",
+    "fp16": "learner.dtype",
+    "gradient_clipping": "learner.max_grad_norm",
+    "train_batch_size": "data.prompts_per_step",
+    "train_micro_batch_size_per_gpu": "learner.max_tokens_per_microbatch",
+    "gradient_accumulation_steps": "learner.max_tokens_per_microbatch",
+}
+
+
 class LearnerSettings(Section):
     lr: float = Field(1e-6, gt=0)
     warmup_updates: int = Field(10, ge=0, description="updates of linear warm-up")
@@ -110,6 +122,19 @@ class LearnerSettings(Section):
     deepspeed: dict[str, Any] = Field(
         {}, description="further keys of the DeepSpeed config, passed as they are"
     )
+
+    @field_validator("deepspeed")
+    @classmethod
+    def _what_is_ours_stays_ours(cls, further: dict[str, Any]) -> dict[str, Any]:
+        zero = further.get("zero_optimization")
+        held = further.keys() | (
+            {"zero_optimization.stage"} if isinstance(zero, dict) and "stage" in zero else set()
+        )
+        for key in sorted(held & OURS_IN_DEEPSPEED.keys()):
+            raise ValueError(
+                f"learner.deepspeed.{key} is for {OURS_IN_DEEPSPEED[key]} to say: set that instead"
+            )
+        return further
 
 
 class EngineSettings(Section):

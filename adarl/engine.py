@@ -7,9 +7,11 @@ request with seed s are n requests with seeds s, s + 1, ...
 Calls of vLLM that were seen to work on CPU and CUDA, and why others were not taken, are in DESIGN.md.
 """
 
+import difflib
 import os
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import fields
 from typing import Any
 
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine core in this process
@@ -17,11 +19,12 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 import torch
-from vllm import LLM, SamplingParams
+from vllm import LLM, EngineArgs, SamplingParams
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.sampling_params import RequestOutputKind
 
 from adarl.config import EngineSettings
+from adarl.errors import UserError
 from adarl.sampling import SampleRequest
 from adarl.types import Sample
 
@@ -29,6 +32,19 @@ GIB = 1 << 30
 CPU_BLOCK_SIZE = 32
 """Tokens of a KV block on a CPU. Only whole blocks are shared between samples of a prompt and between prompts that
 start alike, and vLLM's own 128 is longer than most prompts; 32 is the least that its kernels are made for."""
+
+
+def check_engine(settings: EngineSettings) -> None:
+    """Whether vLLM knows the arguments that `engine.vllm` adds, before any model is loaded.
+
+    Raises:
+        UserError: it does not.
+    """
+    known = [field.name for field in fields(EngineArgs)]
+    for key in settings.vllm.keys() - set(known):
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f": did you mean {close[0]!r}?" if close else ""
+        raise UserError(f"engine.vllm.{key}: vLLM has no such argument{hint}")
 
 
 class VllmEngine:
@@ -42,6 +58,9 @@ class VllmEngine:
         seed: of vLLM itself; requests carry their own where `settings.seed_requests` says so.
         distributed: the process group exists and the engine joins it (several ranks).
         logprobs: return the log-probabilities, which training needs; without them decoding is quicker.
+
+    Raises:
+        UserError: vLLM does not take the model or the settings.
     """
 
     def __init__(
@@ -75,26 +94,33 @@ class VllmEngine:
             memory = {"kv_cache_memory_bytes": int(settings.kv_cache_gib * GIB)}
         elif not on_cuda:
             memory = {"kv_cache_memory_bytes": GIB}  # left to itself it takes most of the host's memory
-        self.llm = LLM(
-            model_path,
-            revision=revision,
-            dtype=settings.dtype,
-            seed=seed,
-            max_model_len=max_prompt_tokens + max_response_tokens,
-            max_num_seqs=settings.max_num_seqs,
-            enforce_eager=settings.enforce_eager or not on_cuda,
-            logprobs_mode="processed_logprobs"
-            if logprobs
-            else "raw_logprobs",  # raw: not computed where none are asked
-            enable_sleep_mode=self._sleeps,
-            # On CPU a seeded request whose prompt is cut in two fails ("CPU Generator does not use offset").
-            enable_chunked_prefill=on_cuda or not settings.seed_requests,
-            use_tqdm_on_load=False,
-            generation_config="vllm",  # sampling follows the recipe, not defaults shipped with the model
-            distributed_executor_backend="external_launcher" if distributed else "uni",
-            **memory,
-            **({} if on_cuda else {"block_size": CPU_BLOCK_SIZE}) | settings.vllm,
-        )
+        try:
+            self.llm = LLM(
+                model_path,
+                revision=revision,
+                dtype=settings.dtype,
+                seed=seed,
+                max_model_len=max_prompt_tokens + max_response_tokens,
+                max_num_seqs=settings.max_num_seqs,
+                enforce_eager=settings.enforce_eager or not on_cuda,
+                logprobs_mode="processed_logprobs"
+                if logprobs
+                else "raw_logprobs",  # raw: not computed where none are asked
+                enable_sleep_mode=self._sleeps,
+                # On CPU a seeded request whose prompt is cut in two fails ("CPU Generator does not use offset").
+                enable_chunked_prefill=on_cuda or not settings.seed_requests,
+                use_tqdm_on_load=False,
+                generation_config="vllm",  # sampling follows the recipe, not defaults shipped with the model
+                distributed_executor_backend="external_launcher" if distributed else "uni",
+                **memory,
+                **({} if on_cuda else {"block_size": CPU_BLOCK_SIZE}) | settings.vllm,
+            )
+        except (TypeError, ValueError, AssertionError, NotImplementedError, OSError) as error:
+            changed = settings.model_dump(exclude_defaults=True)
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"vLLM does not start with {model_path} and engine settings {changed}: {reason}"
+            ) from error
         self._core = self.llm.llm_engine
         self._tokenizer = self.llm.get_tokenizer()
 

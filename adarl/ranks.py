@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DeepSpeedPlugin, InitProcessGroupKwargs, gather_object
+from deepspeed.runtime.config import DeepSpeedConfig
 from omegaconf import OmegaConf
+from pydantic import ValidationError
 
 from adarl.config import LearnerSettings
+from adarl.errors import UserError
 
 
 def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
@@ -34,6 +37,23 @@ def deepspeed_config(settings: LearnerSettings) -> dict[str, Any]:
     merged = OmegaConf.to_container(OmegaConf.merge(config, settings.deepspeed))
     assert isinstance(merged, dict)
     return {str(key): value for key, value in merged.items()}
+
+
+def check_deepspeed(settings: LearnerSettings) -> None:
+    """Let DeepSpeed read its config, before any model is loaded.
+
+    Raises:
+        UserError: it does not take what `learner.deepspeed` adds.
+    """
+    try:
+        DeepSpeedConfig(deepspeed_config(settings))
+    except ValidationError as error:
+        reason = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    except Exception as error:  # what it says of a wrong type differs from section to section
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        return
+    raise UserError(f"learner.deepspeed = {settings.deepspeed}: DeepSpeed does not take it ({reason})")
 
 
 def start_ranks(settings: LearnerSettings, collective_minutes: float = 30.0) -> Accelerator:

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from adarl.build import build_engine, build_learner, build_validation, check_learner, model_and_prompts
+from adarl.build import build_engine, build_learner, build_validation, check_parts, model_and_prompts
 from adarl.checkpoint import check_given
 from adarl.config import Recipe, load_recipe
 from adarl.errors import UserError
@@ -48,7 +48,7 @@ def train(recipe: Recipe) -> Ended:
     console = Console(soft_wrap=True, quiet=os.environ["RANK"] != "0")
     model_path, prompts = model_and_prompts(recipe, console.print)  # first: a mistake in them leaves no trace
     validation = build_validation(recipe, model_path, console.print)
-    check_learner(recipe, model_path)
+    check_parts(recipe, model_path)
     accelerator = start_ranks(recipe.learner, recipe.run.collective_minutes)
     ranks = AllRanks(accelerator)
     with Heartbeat(ranks, recipe.run.heartbeat_seconds):

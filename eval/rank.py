@@ -59,31 +59,21 @@ def run_rank(job: Job, shards: Path) -> None:
 
 
 def start_engine(job: Job) -> "VllmEngine":
-    """An engine of this rank's own: ranks share nothing but the folder.
-
-    Raises:
-        UserError: vLLM does not start with this model and these settings.
-    """
+    """An engine of this rank's own: ranks share nothing but the folder."""
     from adarl.engine import VllmEngine
 
-    try:
-        return VllmEngine(
-            job.model_path,
-            EngineSettings.model_validate(job.engine),
-            revision=job.revision,
-            # Only their sum counts: a response may fill what its prompt leaves of the model's context.
-            max_prompt_tokens=job.max_sequence - job.max_new_tokens,
-            max_response_tokens=job.max_new_tokens,
-            temperature=job.temperature,
-            seed=derive_seed("eval engine") % 2**31,
-            distributed=False,
-            logprobs=False,
-        )
-    except Exception as error:  # of vLLM, transformers, torch: a model or a setting that they do not take
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(
-            f"vLLM does not start with {job.model_path} and engine settings {job.engine}: {reason}"
-        ) from error
+    return VllmEngine(
+        job.model_path,
+        EngineSettings.model_validate(job.engine),
+        revision=job.revision,
+        # Only their sum counts: a response may fill what its prompt leaves of the model's context.
+        max_prompt_tokens=job.max_sequence - job.max_new_tokens,
+        max_response_tokens=job.max_new_tokens,
+        temperature=job.temperature,
+        seed=derive_seed("eval engine") % 2**31,
+        distributed=False,
+        logprobs=False,
+    )
 
 
 def main() -> int:

@@ -185,3 +185,19 @@ def test_quotas_default_to_the_strategys():
     assert quotas(strategy="positive_focused") == (1, 0)
     assert quotas(strategy="positive_focused", min_correct=16) == (16, 0)
     assert quotas(strategy="uniform") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        (
+            "learner.deepspeed.gradient_accumulation_steps=4",
+            "is for learner.max_tokens_per_microbatch to say",
+        ),
+        ("learner.deepspeed.zero_optimization.stage=1", "is for learner.zero_stage to say"),
+        ("learner.deepspeed.bf16={enabled: false}", "is for learner.dtype to say"),
+    ],
+)
+def test_what_follows_from_the_recipe_cannot_be_set_behind_its_back(recipe, override, sentence):
+    with pytest.raises(RecipeError, match=sentence):
+        load_recipe(recipe, [override])

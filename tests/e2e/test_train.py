@@ -113,6 +113,10 @@ def test_a_step_without_signal_skips_the_update(tmp_path):
         ("model.path=/nowhere", "adarl: model.path = /nowhere: "),
         ("data.prompts_per_step=100000", "lower it or bring more prompts"),
         ("model.path=prepared:nothing/model", "nothing"),
+        (
+            "engine.vllm.blok_size=32",
+            "engine.vllm.blok_size: vLLM has no such argument: did you mean 'block_size'?",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_before_a_model_loads(tmp_path, override, sentence):
