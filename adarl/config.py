@@ -7,11 +7,12 @@ of one sentence that names the key, the value and the fix.
 
 import difflib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from adarl.errors import UserError
@@ -238,9 +239,12 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
             raise RecipeError(
                 f"override {override!r} is not of the form section.key=value, for example run.seed=1"
             )
+        try:
+            config = _over(config, OmegaConf.from_dotlist([override]), f"override {override!r}")
+        except (yaml.YAMLError, OmegaConfBaseException) as error:
+            raise RecipeError(f"override {override!r}: the value is not readable as YAML") from error
     try:
-        merged = OmegaConf.merge(config, OmegaConf.from_dotlist(overrides or []))
-        plain = OmegaConf.to_container(merged, resolve=True)
+        plain = OmegaConf.to_container(config, resolve=True)
     except (OmegaConfBaseException, ValueError) as error:
         raise RecipeError(f"{path}: {str(error).splitlines()[0]}") from error
     assert isinstance(plain, dict)
@@ -270,7 +274,15 @@ def _read(path: Path, seen: tuple[Path, ...]) -> DictConfig:
     base = config.pop("extends", None)
     if base is None:
         return config
-    merged = OmegaConf.merge(_read(path.parent / str(base), (*seen, path.resolve())), config)
+    return _over(_read(path.parent / str(base), (*seen, path.resolve())), config, str(path))
+
+
+def _over(base: DictConfig, config: DictConfig, where: str) -> DictConfig:
+    """One configuration laid over another."""
+    try:
+        merged = OmegaConf.merge(base, config)
+    except (OmegaConfBaseException, ValueError, TypeError) as error:  # TypeError: a list over a mapping
+        raise RecipeError(f"{where}: {str(error).splitlines()[0]}") from error
     assert isinstance(merged, DictConfig)
     return merged
 
@@ -292,7 +304,14 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    model: Any = Recipe
+    model: type[BaseModel] = Recipe
     for part in location:
-        model = model.model_fields[str(part)].annotation
+        model = _model_in(model.model_fields[str(part)].annotation) or model
     return sorted(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The section of `Section` and of `Section | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for argument in get_args(annotation) if (found := _model_in(argument))), None)

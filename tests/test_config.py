@@ -61,6 +61,8 @@ def test_extends_in_a_circle_is_refused(tmp_path):
     [
         ("sampling.group_sise=4", "unknown key sampling.group_sise: did you mean 'group_size'?"),
         ("nonsense=4", "unknown key nonsense: known here: algorithm, data,"),
+        ("learner.lora.rnk=4", "unknown key learner.lora.rnk: did you mean 'rank'?"),
+        ("validation={path: p, evry: 2}", "unknown key validation.evry: did you mean 'every'?"),
         ("sampling.group_size=1", "sampling.group_size = 1: input should be greater than or equal to 2"),
         ("sampling.samples_per_round=0", "sampling.samples_per_round = 0: input should be greater"),
         ("sampling.num_rounds=many", "sampling.num_rounds = 'many': input should be a valid integer"),
@@ -83,6 +85,8 @@ def test_extends_in_a_circle_is_refused(tmp_path):
         ("--run.seed=1", "override '--run.seed=1' is not of the form section.key=value"),
         ("run.seed", "override 'run.seed' is not of the form section.key=value"),
         ("run.dir=${nowhere}", "Interpolation key 'nowhere' not found"),
+        ("run.seed=[", "override 'run.seed=[': the value is not readable as YAML"),
+        ("run=[1]", "override 'run=[1]': Cannot merge incompatible container types"),
     ],
 )
 def test_a_mistake_is_a_sentence_that_names_the_key(recipe, override, sentence):
