@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Annotated, Any
 
+import psutil
 import typer
 
 from bench._compare import finish
@@ -50,7 +51,7 @@ def measure(way: str, tokens: int, dtype: str) -> float:
         policy.head(hidden[:8], targets[:8])[0].sum().backward()  # what the libraries load on first use
     else:
         _plain(head, hidden[:8], targets[:8])[0].sum().backward()
-    before = _resident()
+    before = psutil.Process().memory_info().rss / MIB
     logprobs, entropies = (policy.head if way == "ours" else lambda *x: _plain(head, *x))(hidden, targets)
     (logprobs.sum() + 0.1 * entropies.sum()).backward()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
@@ -62,11 +63,6 @@ def _plain(head: Any, hidden: Any, targets: Any) -> Any:
     return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
-def _resident() -> float:
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
-
-
 def in_a_process(way: str, tokens: int, dtype: str) -> float | None:
     """Extra peak in MiB; None where the machine has too little memory for it."""
     command = [sys.executable, "-m", "bench.memory", "--measure", f"{way},{tokens}", "--dtype", dtype]
@@ -76,11 +72,6 @@ def in_a_process(way: str, tokens: int, dtype: str) -> float | None:
     if found.returncode:
         raise SystemExit(f"bench.memory: {found.stderr.strip().splitlines()[-1]}")
     return float(json.loads(found.stdout.splitlines()[-1]))
-
-
-def free_mib() -> float:
-    with open("/proc/meminfo") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("MemAvailable"))
 
 
 def main(
@@ -97,7 +88,9 @@ def main(
     plain: dict[int, float | None] = {}
     for tokens in TOKENS:
         needed = 6 * 4 * VOCABULARY * tokens / MIB  # float32 copies of the logits
-        plain[tokens] = in_a_process("plain", tokens, dtype) if needed < free_mib() else None
+        plain[tokens] = (
+            in_a_process("plain", tokens, dtype) if needed < psutil.virtual_memory().available / MIB else None
+        )
     least, most = TOKENS
     result: dict[str, Any] = {}
     for key, found in (("growth", ours), ("plain_growth", plain)):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import psutil
 import typer
 
 from adarl.config import load_recipe
@@ -68,7 +69,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
         "seconds": {key: round(value, 5) for key, value in medians.items()},
         "mib": round(sum(w.nbytes for w in source) / MIB, 1),
         "largest_tensor_mib": round(max(w.nbytes for w in source) / MIB, 1),
-        "extra_mib": round(_status("VmHWM") - before, 1),
+        "extra_mib": round(_peak() - before, 1),
         "bucket_mib": BUCKET_MIB,
         "dtype": recipe.learner.dtype,
     }
@@ -80,12 +81,13 @@ def _reset_peak() -> float:
     """Let the process's peak of resident memory start anew; the level now, in MiB."""
     with open("/proc/self/clear_refs", "w") as control:
         control.write("5")
-    return _status("VmRSS")
+    return psutil.Process().memory_info().rss / MIB
 
 
-def _status(key: str) -> float:
+def _peak() -> float:
+    """The highest level since then, in MiB."""
     with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith(key))
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 
 def main(
